@@ -10,44 +10,37 @@ Not here: lookups of everything, which go on (begun anew for each reader they mi
 the shell runs and ends.
 """
 
-from collections import Counter
-
-from dataflow.engine.effects import Effect
-from dataflow.engine.flights import Flights, Sent
-from dataflow.engine.limits import Limits
+from dataflow.engine.context import Context
+from dataflow.engine.flights import Flights, LookupQuery
 from dataflow.engine.refreshed_views import RefreshedViews
 from dataflow.engine.upquery import Upqueries
 
 
 class Abandonment:
-    """Looks at all of them."""
+    """Ends what nobody waits for."""
 
     def __init__(
         self,
+        context: Context,
         flights: Flights,
         upqueries: Upqueries,
         refreshes: RefreshedViews,
-        limits: Limits,
-        counters: "Counter[str]",
     ) -> None:
+        self._counters = context.counters
         self._flights = flights
         self._upqueries = upqueries
         self._refreshes = refreshes
-        self._limits = limits
-        self._counters = counters
 
-    def look(self) -> list[Effect]:
-        """One look; what is cancelled."""
-        effects: list[Effect] = []
+    def look(self) -> None:
+        """Looks once; cancels what nobody has waited for at several looks."""
         self._counters["unsent"] += self._flights.forget_unsent(self._upqueries.take_left())
-        for sent in list(self._flights.in_flight.values()):
-            sent.unawaited = 0 if self._is_needed(sent) else sent.unawaited + 1
-            if sent.unawaited >= self._limits.unawaited_looks:
-                self._counters["unawaited"] += 1
-                effects += self._flights.abandon(sent)
-                self._flights.land(sent)
+        for sent in self._flights.outstanding.unawaited(self._is_needed):
+            self._counters["unawaited"] += 1
+            self._flights.abandon(sent)
+            self._flights.land(sent)
         self._refreshes.cancel_unawaited()
-        return effects
 
-    def _is_needed(self, sent: Sent) -> bool:
-        return sent.of_everything or any(self._upqueries.is_awaited(flight) for flight in sent.flight_keys())
+    def _is_needed(self, sent: LookupQuery) -> bool:
+        if sent.paused or sent.of_everything:
+            return True
+        return any(self._upqueries.is_awaited(flight) for flight in sent.flight_keys())

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dataflow.engine.derivations import Derivation, Derivations
-from dataflow.engine.flights import FlightKey, Flights
+from dataflow.engine.flights import FlightKey, Flights, LookupQuery
 from dataflow.engine.loads import Load, Loads
-from dataflow.engine.nodes import InnerNode, Stored
+from dataflow.engine.nodes import InnerNode, Leaf, Stored
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation, contained
 from dataflow.types import LookupId, NodeId, Position, ViewId
@@ -89,6 +89,18 @@ class Backfills:
         if error is not None:
             task.staged.abandon()
         return Ended(task.node, task.flight, task.rows, error)
+
+    def abandon(self, sent: LookupQuery) -> None:
+        """Ends a lookup, of which nothing comes; its flights go on under another, or are to be landed."""
+        self._loads.abandon(sent)
+        self._flights.abandon(sent)
+
+    def stop(self, leaf: Leaf) -> None:
+        """Ends what is under way for a view that is broken, or in quarantine."""
+        self._derivations.lost(leaf)
+        for sent in [sent for sent in self._flights.loading.values() if sent.node is leaf]:
+            self.abandon(sent)
+            self._flights.land(sent)
 
     def forget(self, node: Stored) -> None:
         """The node has gone."""

@@ -12,12 +12,11 @@ and bytes.
 Not here: when memory is short (`service.engine.loop.memory_budget`), which key is first (`ranking`).
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
+from dataflow.engine.context import Context
 from dataflow.engine.evictions import Evictions, Target, direct_reads, inner_keys
 from dataflow.engine.graph import Graph
-from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.engine.ranking import KEY_BYTES, Ranking
 from dataflow.engine.refreshed_views import RefreshedViews
@@ -31,21 +30,20 @@ class Budget:
 
     def __init__(
         self,
+        context: Context,
         graph: Graph,
         ranking: Ranking,
         evictions: Evictions,
         upqueries: Upqueries,
         refreshes: RefreshedViews,
-        limits: Limits,
-        counters: "Counter[str]",
     ) -> None:
+        self._limits = context.limits
+        self._counters = context.counters
         self._graph = graph
         self._ranking = ranking
         self._evictions = evictions
         self._upqueries = upqueries
         self._refreshes = refreshes
-        self._limits = limits
-        self._counters = counters
         #: The pass round the inner keys, and how many of them it has forgotten.
         self._pass: Iterator[Target] | None = None
         self._pass_forgot = 0
@@ -54,7 +52,7 @@ class Budget:
         #: Whether the last eviction found no key to choose and a whole pass nothing that was left behind.
         self.exhausted = False
 
-    def evict_some(self, keys: int, now: int) -> None:
+    def evict_some(self, keys: int) -> None:
         """Forgets at most so many leaf keys; then looks at as many inner ones."""
         self._forgotten = 0
         self.exhausted = False
@@ -64,7 +62,7 @@ class Budget:
             if victim is None:
                 break
             chosen += 1
-            self._forget(*victim, now)
+            self._forget(*victim)
         self._sweep(keys, alone=not chosen)
 
     def evict_outgrown(self) -> list[tuple[Leaf, Key]]:
@@ -80,14 +78,14 @@ class Budget:
     def _may_go_on(self) -> bool:
         return self._forgotten < self._limits.evict_bytes
 
-    def _forget(self, view_id: ViewId, key: Key, now: int) -> None:
+    def _forget(self, view_id: ViewId, key: Key) -> None:
         leaf = self._graph.leaves.get(view_id)
         view = self._refreshes.leaves[view_id] if leaf is None else leaf
         self._forgotten += KEY_BYTES + view.coverage.keys[key]
         view.counts.evicted_by_budget += 1
         self._counters["evicted"] += 1
         if leaf is None:
-            self._refreshes.evict(view_id, key, now)
+            self._refreshes.evict(view_id, key)
         else:
             self._release(leaf, leaf.coverage.columns, key)
 

@@ -16,8 +16,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from dataflow.engine.context import Context
 from dataflow.engine.flights import FlightKey
-from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import BlockNode, InnerNode, Merge, Stored, UnionNode, Use
 from dataflow.engine.staging import OperatorTwin, Staged, Staging, Twin
 from dataflow.errors import InvariantViolation, contained
@@ -245,10 +245,10 @@ class Derivation:
 class Derivations:
     """All derivations."""
 
-    def __init__(self, staging: Staging, limits: Limits, counters: "Counter[str]") -> None:
+    def __init__(self, context: Context, staging: Staging) -> None:
+        self._limits = context.limits
+        self._counters = context.counters
         self._staging = staging
-        self._limits = limits
-        self._counters = counters
         self.under_way: dict[NodeId, Derivation] = {}
         #: Flights of those that were abandoned: who waits for them has to ask again.
         self._lost: dict[FlightKey, None] = {}

@@ -4,8 +4,8 @@ A *flight* is one key of one node, or a part of its rows, that is being looked u
 whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time, and of
 each table. Tables take turns.
 
-*Maintains*: a flight is in exactly one of: wanted, queued, in flight, held, loading. Each of the last four belongs to
-one `Sent`.
+*Maintains*: a flight is in exactly one of: wanted, queued, outstanding, loading. Each of the last three belongs to one
+`LookupQuery`.
 """
 
 from collections import Counter, deque
@@ -13,10 +13,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from dataflow.engine.effects import CancelLookup, Effect
+from dataflow.engine.context import Context
+from dataflow.engine.effects import CancelLookup
 from dataflow.engine.events import LookupDone
-from dataflow.engine.limits import Limits
-from dataflow.engine.nodes import Leaf, Stored
+from dataflow.engine.nodes import ChainNode, Leaf, Stored
+from dataflow.engine.outstanding import Outstanding, UpstreamQuery
+from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.plan.parts import Lookup, Part
 from dataflow.sizing import sampled_bytes
@@ -30,20 +32,26 @@ _Gathering = tuple[NodeId, Columns, Part | None]
 
 
 @dataclass(eq=False, slots=True)
-class Sent:
-    """A lookup for some keys of a node."""
+class LookupQuery(UpstreamQuery[LookupDone]):
+    """A lookup for some keys of a node, from the time that it is queued."""
 
     id: LookupId
     node: Stored
     columns: Columns
     keys: tuple[Key, ...]
     part: Part | None = None
-    #: By the engine's own counter; 0 while it is queued.
-    issued: int = 0
-    #: Its result, held until the stream has reached its bound.
-    result: LookupDone | None = None
-    #: Looks in a row at which nobody waited for it (`abandonment`).
-    unawaited: int = 0
+
+    @property
+    def chain(self) -> ChainNode:
+        """The chain that it reads."""
+        source = self.node.source
+        if not isinstance(source, ChainNode):
+            raise TypeError("only a chain is looked up")
+        return source
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return frozenset([self.chain.table])
 
     @property
     def of_everything(self) -> bool:
@@ -59,24 +67,23 @@ class Sent:
 class _OfTable:
     """The waiting lookups of one table, and the keys of which the next ones are made. The former go first."""
 
-    queue: deque[Sent] = field(default_factory=deque)
+    queue: deque[LookupQuery] = field(default_factory=deque)
     wanted: dict[_Gathering, tuple[Stored, dict[Key, None]]] = field(default_factory=dict)
 
 
 class Flights:
     """All flights. *State*: `_waiting` has the tables that are waited for, the one whose turn it is first."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, context: Context, barrier: PublicationBarrier) -> None:
+        self._context = context
+        self._limits = context.limits
         self._last_id = 0
         self._waiting: dict[str, _OfTable] = {}
-        self._carrier: dict[FlightKey, Sent | None] = {}
-        #: Sent and not reported yet.
-        self.in_flight: dict[LookupId, Sent] = {}
-        #: Reported, waiting for the stream.
-        self.held: list[Sent] = []
+        self._carrier: dict[FlightKey, LookupQuery | None] = {}
+        #: Issued, until the answer is used.
+        self.outstanding = Outstanding[LookupId, LookupQuery](context, barrier)
         #: Answered in slices (`loads`); they keep neither a place among those in flight nor the ring.
-        self.loading: dict[LookupId, Sent] = {}
+        self.loading: dict[LookupId, LookupQuery] = {}
 
     def want(self, node: Stored, columns: Columns, key: Key, part: Part | None = None) -> FlightKey:
         """Asks for a key, or a part of it; joins the flight if there is one."""
@@ -86,26 +93,25 @@ class Flights:
             self._of_table(node).wanted.setdefault((node.id, columns, part), (node, {}))[1][key] = None
         return flight
 
-    def send(self, now: int) -> list[Effect]:
-        """The lookups to issue now, at time `now`. What there is no room for goes on gathering keys."""
-        effects: list[Effect] = []
-        while len(self.in_flight) < self._limits.lookups_in_flight and (table := self._whose_turn()) is not None:
+    def send(self) -> None:
+        """Issues lookups. Keys for which there is no room go on gathering."""
+        while self._waiting and (table := self._next_table()) is not None:
             of_table = self._waiting.pop(table)
             if not of_table.queue:
                 self._gather(of_table)
             sent = of_table.queue.popleft()
             if of_table.queue or of_table.wanted:
                 self._waiting[table] = of_table
-            sent.issued = now
-            self.in_flight[sent.id] = sent
-            effects.append(_lookup(sent))
-        return effects
+            sent.issue(self._context.now)
+            self.outstanding.by_id[sent.id] = sent
+            self._context.emit(_lookup(sent))
 
-    def _whose_turn(self) -> str | None:
-        """The first table that waits and has not its share in flight."""
-        if not self._waiting:
+    def _next_table(self) -> str | None:
+        """The first table that waits and has not its share in flight; None if no more lookups are allowed."""
+        in_flight = [sent for sent in self.outstanding.by_id.values() if sent.is_in_flight]
+        if len(in_flight) >= self._limits.lookups_in_flight:
             return None
-        of_tables = Counter([_table_of(sent.node) for sent in self.in_flight.values()])
+        of_tables = Counter([_table_of(sent.node) for sent in in_flight])
         return next((table for table in self._waiting if of_tables[table] < self._limits.lookups_of_table), None)
 
     def _of_table(self, node: Stored) -> _OfTable:
@@ -131,24 +137,24 @@ class Flights:
         self, of_table: _OfTable, node: Stored, columns: Columns, keys: tuple[Key, ...], part: Part | None
     ) -> None:
         self._last_id += 1
-        sent = Sent(LookupId(self._last_id), node, columns, keys, part)
+        sent = LookupQuery(LookupId(self._last_id), node, columns, keys, part)
         for flight in sent.flight_keys():
             self._carrier[flight] = sent
         of_table.queue.append(sent)
 
-    def split(self, sent: Sent, keys: Collection[Key]) -> Sent:
+    def split(self, sent: LookupQuery, keys: Collection[Key]) -> LookupQuery:
         """Takes these keys from a lookup; returns one that has them, as yet unsent."""
-        taken = Sent(sent.id, sent.node, sent.columns, tuple(key for key in sent.keys if key in keys), sent.part)
+        taken = LookupQuery(sent.id, sent.node, sent.columns, tuple(key for key in sent.keys if key in keys), sent.part)
         sent.keys = tuple(key for key in sent.keys if key not in keys)
         for flight in taken.flight_keys():
             self._carrier[flight] = taken
         return taken
 
-    def repeat(self, sent: Sent) -> None:
+    def repeat(self, sent: LookupQuery) -> None:
         """Sends the same keys again, under a new id."""
         self._enqueue(self._of_table(sent.node), sent.node, sent.columns, sent.keys, sent.part)
 
-    def halve(self, sent: Sent) -> bool:
+    def halve(self, sent: LookupQuery) -> bool:
         """Sends a lookup's keys again, each half in a lookup of its own. False: there is only one."""
         if len(sent.keys) > 1:
             self.repeat(self.split(sent, set(sent.keys[: len(sent.keys) // 2])))
@@ -156,60 +162,49 @@ class Flights:
             return True
         return False
 
-    def hold(self, sent: Sent, result: LookupDone) -> None:
-        """Keeps a result until the stream has reached its bound."""
-        sent.result = result
-        self.held.append(sent)
-
-    def load(self, sent: Sent) -> None:
+    def load(self, sent: LookupQuery) -> None:
         """A lookup in flight is being answered in slices."""
-        self.loading[sent.id] = self.in_flight.pop(sent.id)
+        self.loading[sent.id] = self.outstanding.by_id.pop(sent.id)
 
-    def take(self, lookup: LookupId) -> Sent | None:
-        """A lookup that is over, whatever way it was to be answered; None if nobody waits for it."""
-        return self.in_flight.pop(lookup, None) or self.loading.pop(lookup, None)
+    def take(self, lookup: LookupId) -> LookupQuery | None:
+        """Ends a lookup that runs upstream, whatever way it was to be answered; None if nobody waits for it."""
+        sent = self.outstanding.by_id.get(lookup)
+        if sent is None:
+            return self.loading.pop(lookup, None)
+        return self.outstanding.by_id.pop(lookup) if sent.is_in_flight else None
 
-    def land(self, sent: Sent) -> None:
+    def pause(self, sent: LookupQuery) -> None:
+        """Lets a lookup wait for the next heartbeat."""
+        sent.pause()
+        self.outstanding.by_id[sent.id] = sent
+
+    def land(self, sent: LookupQuery) -> None:
         """Ends a lookup's flights."""
         for flight in sent.flight_keys():
             if self._carrier.get(flight) is sent:
                 del self._carrier[flight]
 
-    def oldest_issue(self) -> int | None:
-        """When the oldest lookup was issued whose result is not installed yet."""
-        issued = [sent.issued for sent in self.in_flight.values()]
-        issued += [sent.issued for sent in self.held]
-        return min(issued, default=None)
-
-    def issued_before(self, time: int) -> list[Sent]:
-        """Lookups in flight or held that were issued before `time`."""
-        return [s for s in (*self.in_flight.values(), *self.held) if s.issued < time]
-
-    def abandon(self, sent: Sent) -> list[Effect]:
+    def abandon(self, sent: LookupQuery) -> None:
         """Forgets a lookup; its flights go on under another if `repeat` is called, else they are gone."""
-        if sent in self.held:
-            self.held.remove(sent)
-            return []
         of_table = self._waiting.get(_table_of(sent.node))
         if of_table is not None and sent in of_table.queue:
             of_table.queue.remove(sent)
             self._tidy()
-            return []
-        if self.take(sent.id) is not None:
-            return [CancelLookup(sent.id)]
-        return []
+            return
+        ran = self.outstanding.by_id.pop(sent.id, None) or self.loading.pop(sent.id, None)
+        if ran is not None and ran.is_in_flight:
+            self._context.emit(CancelLookup(sent.id))
 
-    def of_node(self, node: Stored) -> list[Sent]:
-        """All lookups for a node."""
-        return [sent for sent in self.every() if sent.node is node]
-
-    def every(self) -> list[Sent]:
+    def every(self) -> list[LookupQuery]:
         """All lookups."""
         queued = [sent for of_table in self._waiting.values() for sent in of_table.queue]
-        return [*queued, *self.in_flight.values(), *self.held, *self.loading.values()]
+        return [*queued, *self.outstanding.by_id.values(), *self.loading.values()]
 
-    def forget_wanted(self, node: Stored) -> None:
-        """Drops what is wanted of a node and was not sent yet."""
+    def forget(self, node: Stored) -> None:
+        """Drops the flights of a node that has gone."""
+        for sent in [sent for sent in self.every() if sent.node is node]:
+            self.abandon(sent)
+            self.land(sent)
         for of_table in self._waiting.values():
             for wanted in [w for w in of_table.wanted if w[0] == node.id]:
                 for key in of_table.wanted.pop(wanted)[1]:
@@ -226,7 +221,7 @@ class Flights:
         self._tidy()
         return before - len(self._carrier)
 
-    def _forget_unsent(self, flight: FlightKey, sent: Sent | None) -> None:
+    def _forget_unsent(self, flight: FlightKey, sent: LookupQuery | None) -> None:
         node, columns, key, part = flight
         if sent is None:
             of_table = next(of for of in self._waiting.values() if (node, columns, part) in of.wanted)
@@ -245,7 +240,8 @@ class Flights:
 
     def state_bytes(self) -> int:
         """About what flights take, and results that wait for the stream."""
-        held = sum(sampled_bytes(sent.result.rows) for sent in self.held if sent.result is not None)
+        answers = [sent.answer for sent in self.outstanding.by_id.values() if sent.answer is not None]
+        held = sum(sampled_bytes(answer.rows) for answer in answers)
         return held + _FLIGHT_BYTES * len(self._carrier)
 
     def __contains__(self, flight: FlightKey) -> bool:
@@ -267,7 +263,7 @@ def _table_of(node: Stored) -> str:
     return table_of(_relation_of(node))
 
 
-def _lookup(sent: Sent) -> Lookup:
+def _lookup(sent: LookupQuery) -> Lookup:
     """The effect: columns ascending and distinct, keys to match."""
     relation = _relation_of(sent.node)
     columns = sent.columns

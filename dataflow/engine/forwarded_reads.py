@@ -11,110 +11,98 @@ waits until a heartbeat sees all that, is forwarded again then, and fails when a
 *Maintains*: a forward counts as a lookup in flight until it is answered, so the ring keeps what it may not see.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from dataflow.engine.effects import AnswerForward, Effect, FailRead, Forward
+from dataflow.engine.context import Context
+from dataflow.engine.effects import AnswerForward, FailRead, Forward
 from dataflow.engine.events import ForwardDone
-from dataflow.engine.limits import Limits
+from dataflow.engine.outstanding import CROSSED, NOT_ENDED, Outstanding, UpstreamQuery
+from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Demand
 from dataflow.types import Position, ReadId, Snapshot
 
-#: Why a read fails that may be tried again.
-CROSSED = "transactions crossed the read again and again"
-NOT_ENDED = "transactions that were open when the change stream began, or a table was added to it, have not ended yet"
-
 
 @dataclass(eq=False, slots=True)
-class ForwardedRead:
-    """A read that is answered upstream."""
+class ForwardedRead(UpstreamQuery[ForwardDone]):
+    """A read that the upstream answers."""
 
     read: ReadId
-    tables: frozenset[str]
+    #: The tables of its views.
+    reads: frozenset[str]
     #: Where the engine was when the read was asked.
     since: Position
-    issued: int
-    rounds: int = 1
-    result: ForwardDone | None = None
-    #: Waits for a heartbeat that sees enough; nothing is under way.
-    paused: bool = False
     #: What fills what it wants meanwhile (`Read.forward`).
     behind: Demand | None = None
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return self.reads
 
 
 class ForwardedReads:
     """All forwarded reads."""
 
-    def __init__(self, ring: Ring, limits: Limits, sees_enough: Callable[[Snapshot, frozenset[str]], bool]) -> None:
+    def __init__(self, context: Context, ring: Ring, barrier: PublicationBarrier) -> None:
+        self._context = context
         self._ring = ring
-        self._sees_enough = sees_enough
-        self._limits = limits
-        self.reads: dict[ReadId, ForwardedRead] = {}
+        self.outstanding = Outstanding[ReadId, ForwardedRead](context, barrier)
 
-    def forward(self, read: ReadId, tables: frozenset[str], since: Position, now: int) -> Effect:
+    def forward(self, read: ReadId, tables: frozenset[str], since: Position) -> None:
         """Sends a read upstream that was asked when the engine was at `since`."""
-        self.reads[read] = ForwardedRead(read, tables, since, now)
-        return Forward(read)
+        forwarded = self.outstanding.by_id[read] = ForwardedRead(read, tables, since)
+        self._send(forwarded)
+
+    def _send(self, forwarded: ForwardedRead) -> None:
+        forwarded.issue(self._context.now)
+        self._context.emit(Forward(forwarded.read))
 
     def leave(self, read: ReadId) -> Demand | None:
-        """A read that is not waited for any more. Returns what was to be filled behind it, unless another such read
-        waits or was answered."""
-        forwarded = self.reads.pop(read, None)
+        """Ends a read that nobody waits for. Returns the demand behind it, unless another such read waits or was
+        answered."""
+        forwarded = self.outstanding.by_id.pop(read, None)
         behind = None if forwarded is None else forwarded.behind
-        if behind is None or behind.kept or any(other.behind is behind for other in self.reads.values()):
+        if behind is None or behind.kept:
             return None
-        return behind
+        return None if any(other.behind is behind for other in self.outstanding.by_id.values()) else behind
 
-    def oldest_issue(self) -> int | None:
-        """When the oldest forward in flight was issued."""
-        return min((f.issued for f in self.reads.values() if not f.paused), default=None)
+    def done(self, event: ForwardDone) -> None:
+        """Takes an answer, and uses it if the stream is far enough."""
+        self.outstanding.answered(event.id, event)
+        self.settle_due()
 
-    def bounds(self) -> list[Position]:
-        """Positions that results wait for."""
-        return [f.result.bound for f in self.reads.values() if f.result is not None]
+    def settle_due(self) -> None:
+        """Answers, or repeats, the reads whose answers the stream has reached."""
+        for forwarded in self.outstanding.due():
+            self._settle(forwarded)
 
-    def settle(self, applied: Position, now: int) -> list[Effect]:
-        """Answers, or repeats, what the stream has reached."""
-        effects: list[Effect] = []
-        for forwarded in list(self.reads.values()):
-            result = forwarded.result
-            if result is None or applied < result.bound:
-                continue
-            if self._sees_enough(result.snapshot, forwarded.tables):
-                effects.append(self._settle(forwarded, result, applied, now))
-            else:
-                forwarded.result, forwarded.paused = None, True
-        return effects
-
-    def _settle(self, forwarded: ForwardedRead, result: ForwardDone, applied: Position, now: int) -> Effect:
-        exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
+    def _settle(self, forwarded: ForwardedRead) -> None:
+        applied, answer = self._context.applied, forwarded.answer
+        assert answer is not None
+        exact = self._ring.exact_position(forwarded.tables, answer.snapshot, applied)
         if exact is not None and exact >= min(forwarded.since, applied):
-            del self.reads[forwarded.read]
+            del self.outstanding.by_id[forwarded.read]
             if forwarded.behind is not None:
                 forwarded.behind.kept = True
-            return AnswerForward(forwarded.read, exact)
-        return self._send(forwarded, now) if self._has_another_round(forwarded) else self._fail(forwarded, CROSSED)
+            self._context.emit(AnswerForward(forwarded.read, exact))
+        elif self.outstanding.has_another_round(forwarded):
+            self._send(forwarded)
+        else:
+            self._fail(forwarded, CROSSED)
 
-    def heartbeat(self, snapshot: Snapshot, now: int) -> list[Effect]:
-        """Goes on with what waits, or fails it."""
-        effects: list[Effect] = []
-        for forwarded in [f for f in self.reads.values() if f.paused]:
-            if self._sees_enough(snapshot, forwarded.tables):
-                effects.append(self._send(forwarded, now))
-            elif not self._has_another_round(forwarded):
-                effects.append(self._fail(forwarded, NOT_ENDED))
-        return effects
+    def heartbeat(self, snapshot: Snapshot) -> None:
+        """Resumes, or fails, paused reads."""
+        for forwarded, sees_enough in self.outstanding.resumed(snapshot):
+            if sees_enough:
+                self._send(forwarded)
+            else:
+                self._fail(forwarded, NOT_ENDED)
 
-    def _has_another_round(self, forwarded: ForwardedRead) -> bool:
-        """A round has brought nothing. Whether it may wait for another one."""
-        forwarded.rounds += 1
-        return forwarded.rounds <= self._limits.forward_rounds
+    def restart(self) -> None:
+        """Fails all reads: the stream has begun anew."""
+        for forwarded in list(self.outstanding.by_id.values()):
+            self._fail(forwarded, "the change stream was lost")
 
-    def _send(self, forwarded: ForwardedRead, now: int) -> Effect:
-        forwarded.issued, forwarded.result, forwarded.paused = now, None, False
-        return Forward(forwarded.read)
-
-    def _fail(self, forwarded: ForwardedRead, reason: str) -> Effect:
-        del self.reads[forwarded.read]
-        return FailRead(forwarded.read, reason, retryable=True)
+    def _fail(self, forwarded: ForwardedRead, reason: str) -> None:
+        del self.outstanding.by_id[forwarded.read]
+        self._context.emit(FailRead(forwarded.read, reason, retryable=True))

@@ -9,9 +9,9 @@ Not here: rows of which cannot be told what they saw (`uncertain_visibility`).
 from collections import Counter
 from collections.abc import Collection
 
+from dataflow.engine.context import Context
 from dataflow.engine.events import LookupDone, TableDelta
-from dataflow.engine.flights import Sent
-from dataflow.engine.limits import Limits
+from dataflow.engine.flights import LookupQuery
 from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, PartitionNode, Store
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Upqueries
@@ -26,25 +26,20 @@ from dataflow.state.ordering import Ordering
 from dataflow.types import Delta, Key, Row
 
 
-def reached(result: LookupDone, applied: int) -> bool:
-    """Whether all that the result's snapshot sees has been applied."""
-    return applied >= result.bound
-
-
 class Installation:
     """Installs results."""
 
-    def __init__(self, ring: Ring, upqueries: Upqueries, limits: Limits, counters: "Counter[str]") -> None:
+    def __init__(self, context: Context, ring: Ring, upqueries: Upqueries) -> None:
+        self._limits = context.limits
+        self._counters = context.counters
         self._ring = ring
         self._upqueries = upqueries
-        self._limits = limits
-        self._counters = counters
 
-    def unseen(self, sent: Sent, result: LookupDone) -> list[TableDelta]:
+    def unseen(self, sent: LookupQuery, result: LookupDone) -> list[TableDelta]:
         """What the result's snapshot does not see for sure of its table."""
-        return self._ring.unseen(chain_of(sent).table, result.snapshot)
+        return self._ring.unseen(sent.chain.table, result.snapshot)
 
-    def install(self, sent: Sent, result: LookupDone, redo: list[Delta]) -> None:
+    def install(self, sent: LookupQuery, result: LookupDone, redo: list[Delta]) -> None:
         """Covers the lookup's keys that are still holes, given what makes the rows current."""
         if redo:
             self._counters["redo"] += 1
@@ -62,7 +57,9 @@ class Installation:
             else:
                 self._install_rows(node, sent, result.rows, redo)
 
-    def _install_part(self, node: Store | Leaf, sent: Sent, part: Part, rows: list[Row], redo: list[Delta]) -> None:
+    def _install_part(
+        self, node: Store | Leaf, sent: LookupQuery, part: Part, rows: list[Row], redo: list[Delta]
+    ) -> None:
         """Covers what a lookup of a part saw: up to its last row *before redo*, if it gave as many as asked for."""
         (key,) = sent.keys
         ordering = Ordering(part.order, node.types)
@@ -88,7 +85,7 @@ class Installation:
         elif not node.covered(sent.columns, key):
             self._upqueries.extend(node, key, interval, [row for row, times in bag.items() for _ in range(times)])
 
-    def _install_rows(self, node: Store | Leaf, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
+    def _install_rows(self, node: Store | Leaf, sent: LookupQuery, rows: list[Row], redo: list[Delta]) -> None:
         bags: dict[Key, dict[Row, int]] = {key: {} for key in sent.keys}
         key_of = key_function(sent.columns, node.types)
         for sign, batch in [(1, rows), *_signed(redo)]:
@@ -105,7 +102,7 @@ class Installation:
                     full_rows = [row for row, times in bag.items() for _ in range(times)]
                     self._upqueries.fill_rows(node, sent.columns, key, full_rows)
 
-    def _too_large(self, sent: Sent, key: Key, rows: int, bag: Collection[Row] = ()) -> bool:
+    def _too_large(self, sent: LookupQuery, key: Key, rows: int, bag: Collection[Row] = ()) -> bool:
         if not sent.columns:
             return False
         if rows <= self._limits.key_rows and sampled_bytes(list(bag)) <= self._limits.key_rows_bytes:
@@ -113,11 +110,11 @@ class Installation:
         self._upqueries.refuse(sent.node, sent.columns, key)
         return True
 
-    def _install_groups(self, node: GroupingNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
+    def _install_groups(self, node: GroupingNode, sent: LookupQuery, rows: list[Row], redo: list[Delta]) -> None:
         grouping = node.grouping
         groups = grouping.groups_of_state_rows(rows)
         wanted = set(sent.keys)
-        input_key = key_function(tuple(node.relation.group[c] for c in sent.columns), chain_of(sent).types)
+        input_key = key_function(tuple(node.relation.group[c] for c in sent.columns), sent.chain.types)
         for sign, batch in _signed(redo):
             grouping.add_rows(groups, [row for row in batch if input_key(row) in wanted], sign)
         by_key: dict[Key, dict[Key, Group]] = {key: {} for key in sent.keys}
@@ -131,9 +128,9 @@ class Installation:
             if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(found)):
                 node.fill_groups(sent.columns, key, found)
 
-    def _install_partitions(self, node: PartitionNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
+    def _install_partitions(self, node: PartitionNode, sent: LookupQuery, rows: list[Row], redo: list[Delta]) -> None:
         partitioned = node.partitioned
-        key_of = key_function(sent.columns, chain_of(sent).types)
+        key_of = key_function(sent.columns, sent.chain.types)
         by_key: dict[Key, dict[Key, Partition]] = {key: {} for key in sent.keys}
         sizes: Counter[Key] = Counter()
         for sign, batch in [(1, rows), *_signed(redo)]:
@@ -155,14 +152,6 @@ def redo_deltas(chain: ChainNode, unseen: list[TableDelta]) -> list[Delta]:
 
 def _signed(redo: list[Delta]) -> list[tuple[int, list[Row]]]:
     return [(sign, rows) for removed, added in redo for sign, rows in ((-1, removed), (1, added))]
-
-
-def chain_of(sent: Sent) -> ChainNode:
-    """What a lookup reads."""
-    source = sent.node.source
-    if not isinstance(source, ChainNode):
-        raise TypeError("only a chain is looked up")
-    return source
 
 
 def _check_bag(bag: dict[Row, int]) -> None:

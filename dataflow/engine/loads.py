@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from dataflow.engine.events import LoadBegun, LookupDone, TableDelta, Transaction
-from dataflow.engine.flights import FlightKey, Sent
-from dataflow.engine.installation import chain_of
+from dataflow.engine.flights import FlightKey, LookupQuery
 from dataflow.engine.nodes import ChainNode, Stored
 from dataflow.engine.redo_log import RedoLog
 from dataflow.engine.staging import Staged, Staging
@@ -26,13 +25,13 @@ from dataflow.sizing import sampled_bytes
 from dataflow.types import Delta, LookupId, Position, Row
 
 #: Puts the rows of a lookup where they belong, given what makes them current.
-Install = Callable[[Sent, LookupDone, list[Delta]], None]
+Install = Callable[[LookupQuery, LookupDone, list[Delta]], None]
 
 
 class Gathered(Staged):
     """All rows of a key that is read part by part, otherwise: in memory until they are installed, in one step."""
 
-    def __init__(self, sent: Sent, event: LoadBegun, install: Install) -> None:
+    def __init__(self, sent: LookupQuery, event: LoadBegun, install: Install) -> None:
         self._sent = sent
         self._event = event
         self._install = install
@@ -63,7 +62,7 @@ class Gathered(Staged):
 class Load:
     """A lookup of everything that is under way."""
 
-    sent: Sent
+    sent: LookupQuery
     begun: LoadBegun
     chain: ChainNode
     log: RedoLog
@@ -124,7 +123,7 @@ class Loads:
         self._counters = counters
         self.under_way: dict[LookupId, Load] = {}
 
-    def begin(self, sent: Sent, event: LoadBegun, unseen: list[TableDelta]) -> bool:
+    def begin(self, sent: LookupQuery, event: LoadBegun, unseen: list[TableDelta]) -> bool:
         """Begins a load, given what the ring has that its snapshot does not see. Whether there is one now: after a
         TRUNCATE there is not."""
         if sent.columns or sent.part is not None or not event.snapshot.exact:
@@ -132,7 +131,7 @@ class Loads:
         if any(delta.truncated or delta.overflow for delta in unseen):
             return False
         staged = self._staging.of(sent.node) or Gathered(sent, event, self._install)
-        load = Load(sent, event, chain_of(sent), self._logs(), staged, self._counters)
+        load = Load(sent, event, sent.chain, self._logs(), staged, self._counters)
         load.note(unseen)
         self._counters["load_from_ring"] += bool(unseen)
         self.under_way[sent.id] = load
@@ -175,7 +174,7 @@ class Loads:
         del self.under_way[load.sent.id]
         load.log.close()
 
-    def abandon(self, sent: Sent) -> None:
+    def abandon(self, sent: LookupQuery) -> None:
         """Nothing comes of a lookup, whose node is still there. It need not be a load."""
         load = self.under_way.get(sent.id)
         if load is not None:

@@ -5,12 +5,12 @@ Nothing is published before everything went through; what met a hole on its way 
 Not here: who reads (`upquery`), what the leaf store does with changes (`service.leaf_store`).
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from dataflow.engine.context import Context
 from dataflow.engine.derivations import Derivations
-from dataflow.engine.effects import Effect, LeafChange, LeafClear
+from dataflow.engine.effects import LeafChange, LeafClear
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evictions import Evictions, Target, downstream
 from dataflow.engine.graph import Graph, merged
@@ -27,20 +27,19 @@ class Propagation:
 
     def __init__(
         self,
+        context: Context,
         graph: Graph,
         ranking: Ranking,
         evictions: Evictions,
         derivations: Derivations,
-        counters: "Counter[str]",
-        effects: Callable[[Effect], None],
     ) -> None:
+        self._counters = context.counters
+        self._emit = context.emit
         self._graph = graph
         self._ranking = ranking
         self._evictions = evictions
         self._derivations = derivations
-        self._incongruence = Incongruence(counters)
-        self._counters = counters
-        self._emit = effects
+        self._incongruence = Incongruence(context.counters)
         #: Nodes for which this step's rows made an expression fail, and all that is computed from them.
         self._spoiled: dict[NodeId, Stored] = {}
         #: Of these, the ones that failed in a way that the upstream does not know, and how.

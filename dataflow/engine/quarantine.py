@@ -11,13 +11,12 @@ Not here: keys whose expressions fail upstream as well (`EvaluationError`, `prop
 wrong (`InvariantViolation`: it is built anew).
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataflow.engine.effects import Effect, ViewStatus
+from dataflow.engine.context import Context
+from dataflow.engine.effects import ViewStatus
 from dataflow.engine.evictions import Evictions, downstream
-from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.errors import EvaluationError
 
@@ -38,34 +37,25 @@ class Quarantine:
 
     def __init__(
         self,
-        limits: Limits,
-        counters: "Counter[str]",
-        effects: Callable[[Effect], None],
+        context: Context,
         evictions: Evictions,
-        stop: Callable[[Leaf], None],
-        end: Callable[[], None],
     ) -> None:
-        self._limits = limits
-        self._counters = counters
-        self._emit = effects
+        self._limits = context.limits
+        self._counters = context.counters
+        self._emit = context.emit
         self._evictions = evictions
-        #: Ends what is under way for a view.
-        self._stop = stop
-        #: Answers upstream whoever waits for views in quarantine.
-        self._end = end
         self._heartbeat = 0
         self._stays: dict[Leaf, _Stay] = {}
 
-    def contain(self, nodes: Sequence[Stored], error: Exception) -> None:
+    def contain(self, nodes: Sequence[Stored], error: Exception) -> list[Leaf]:
         """Nodes failed, perhaps half-way through a change: they and what is computed from them forget everything, and
-        the views among these go into quarantine. Broken views stay broken."""
+        the views among these go into quarantine. Broken views stay broken. Returns all of these views: the caller ends
+        what is under way for them, and answers their reads upstream."""
         self._evictions.spoil(nodes)
         leaves = [node for node in downstream(nodes) if isinstance(node, Leaf)]
         kind = "" if isinstance(error, EvaluationError) else f"{type(error).__name__}: "
         self._begin(leaves, f"{kind}{error}"[:_REASON])
-        for leaf in leaves:
-            self._stop(leaf)
-        self._end()
+        return leaves
 
     def _begin(self, leaves: list[Leaf], reason: str) -> None:
         for leaf in leaves:

@@ -1,6 +1,6 @@
-"""What a read asks for, by how its views are kept.
+"""What a read wants, by how its views are kept.
 
-Not here: demands (`upquery`), reads of refreshed views (`refreshed_views`), which reads are forwarded (`engine`).
+Not here: demands (`demands`, `upquery`), reads of refreshed views (`refreshed_views`).
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from dataflow.types import Key
 
 
 @dataclass(slots=True)
-class Question:
+class ReadWants:
     """A read, taken apart."""
 
     wants: list[Want] = field(default_factory=list)
@@ -29,22 +29,22 @@ class Question:
         return frozenset[str]().union(*(leaf.tables for leaf, _ in self.refreshed))
 
 
-def question(event: Read, graph: Graph, refreshes: RefreshedViews, limits: Limits) -> Question | None:
-    """What a read asks for; None if one of its views was dropped."""
-    asked = Question()
+def wants_of(event: Read, graph: Graph, refreshes: RefreshedViews, limits: Limits) -> ReadWants | None:
+    """What a read wants; None if one of its views was dropped."""
+    wanted = ReadWants()
     for view_id, key, extent in event.keys:
         leaf = graph.leaves.get(view_id)
         if leaf is not None:
             if key_bytes(key) > limits.key_bytes:
-                asked.wants.append(Want(leaf, key))
-                asked.forwards = True
+                wanted.wants.append(Want(leaf, key))
+                wanted.forwards = True
             elif None not in key:
-                asked.wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
+                wanted.wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
             elif leaf.view.rows_for_null is None:
-                asked.wants.append(Want(leaf, key))
-                asked.forwards = True
+                wanted.wants.append(Want(leaf, key))
+                wanted.forwards = True
         elif view_id in refreshes.leaves:
-            asked.refreshed.append((refreshes.leaves[view_id], key))
+            wanted.refreshed.append((refreshes.leaves[view_id], key))
         else:
             return None
-    return asked
+    return wanted

@@ -10,11 +10,10 @@ comes back.
 Not here: which keys are hot (`ranking`), refreshed views, which fetch by themselves (`refreshed_views`).
 """
 
-from collections import Counter
 from collections.abc import Callable
 
+from dataflow.engine.context import Context
 from dataflow.engine.graph import Graph
-from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf
 from dataflow.engine.upquery import Demand, Upqueries, Want
 from dataflow.plan.parts import WHOLE
@@ -26,16 +25,15 @@ class Refills:
 
     def __init__(
         self,
+        context: Context,
         upqueries: Upqueries,
         graph: Graph,
-        limits: Limits,
-        counters: "Counter[str]",
         attempt: Callable[[Demand], None],
     ) -> None:
+        self._limits = context.limits
+        self._counters = context.counters
         self._upqueries = upqueries
         self._graph = graph
-        self._limits = limits
-        self._counters = counters
         self._attempt = attempt
         self._owed: dict[tuple[Leaf, Key], None] = {}
         self._hot: dict[tuple[Leaf, Key], Want] = {}

@@ -14,28 +14,28 @@ read waits for fetches that exist; a fetch counts as a lookup in flight, so the 
 Not here: running the SQL and letting keys expire (`service.runtime`); which SQL is refreshed (`dataflow.sql.reads`).
 """
 
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from dataflow.engine.context import Context
 from dataflow.engine.counts import NodeCounts
 from dataflow.engine.effects import (
     AnswerRefresh,
     CancelRefresh,
-    Effect,
     FailRead,
     LeafDrop,
     LeafEvict,
     LeafFill,
-    Reach,
     Refresh,
     ViewStatus,
 )
 from dataflow.engine.events import RefreshDone, RefreshFailed, TableDelta, Transaction
-from dataflow.engine.forwarded_reads import CROSSED, NOT_ENDED
 from dataflow.engine.invalidation import Invalidator, invalidators_of
 from dataflow.engine.key_sizes import KeyLimits, KeySizes
-from dataflow.engine.limits import Limits, key_bytes
+from dataflow.engine.limits import key_bytes
+from dataflow.engine.outstanding import CROSSED, NOT_ENDED, Outstanding, UpstreamQuery
+from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Demand
@@ -100,24 +100,25 @@ class RefreshRead:
 
 
 @dataclass(eq=False, slots=True)
-class Fetch:
+class Fetch(UpstreamQuery[RefreshDone]):
     """A key that is being run upstream."""
 
     id: RefreshId
     leaf: RefreshLeaf
     key: Key
-    issued: int
-    rounds: int = 1
     #: Reads that wait for it. None wait for what a subscription wants, or is hot.
     waiting: dict[ReadId, None] = field(default_factory=dict)
     #: Begun because the key was hot when it became stale.
     hot: bool = False
-    #: Held until the stream has reached its bound.
-    result: RefreshDone | None = None
-    #: Waits for a heartbeat that sees enough; nothing is under way.
-    paused: bool = False
-    #: Looks in a row at which nobody waited for it (`abandonment`).
-    unawaited: int = 0
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return self.leaf.tables
+
+    @property
+    def follows_stream(self) -> bool:
+        """False if nothing invalidates the view."""
+        return bool(self.leaf.invalidators)
 
     @property
     def is_awaited(self) -> bool:
@@ -125,41 +126,41 @@ class Fetch:
         return bool(self.waiting) or self.hot or self.key in self.leaf.pins
 
 
+class Readers(Protocol):
+    """The other part of reads that want refreshed keys (`demands.Demands`)."""
+
+    def start(self, demand: Demand) -> None:
+        """Asks for what a read wants besides, now that its refreshed keys are covered."""
+        ...
+
+    def forward(self, demand: Demand) -> None:
+        """Answers all that a read wants in one upstream snapshot."""
+        ...
+
+    def leave(self, read: ReadId) -> None:
+        """Ends what a read wants besides, if that has been asked for."""
+        ...
+
+
 class RefreshedViews:
     """All refreshed views."""
 
     def __init__(
-        self,
-        ring: Ring,
-        limits: Limits,
-        ranking: Ranking,
-        counters: "Counter[str]",
-        sees_enough: Callable[[Snapshot, frozenset[str]], bool],
-        emit: Callable[[Effect], None],
-        go_on: Callable[[Demand], None],
-        forward: Callable[[Demand], None],
-        end: Callable[[ReadId], None],
+        self, context: Context, ring: Ring, ranking: Ranking, barrier: PublicationBarrier, readers: Readers
     ) -> None:
+        self._context = context
+        self._limits = context.limits
+        self._counters = context.counters
+        self._emit = context.emit
         self._ring = ring
-        self._limits = limits
         self._ranking = ranking
-        self._counters = counters
-        self._sees_enough = sees_enough
-        self._emit = emit
-        #: Asks for what a read wants besides, now that its refreshed keys are covered.
-        self._go_on = go_on
-        #: Answers all that a read wants in one upstream snapshot.
-        self._forward = forward
-        #: Ends what a read wants besides, if that has been asked for.
-        self._end_demand = end
+        self._readers = readers
         self.leaves: dict[ViewId, RefreshLeaf] = {}
         self.reads: dict[ReadId, RefreshRead] = {}
-        self._fetches: dict[RefreshId, Fetch] = {}
+        self.fetches = Outstanding[RefreshId, Fetch](context, barrier)
         self._by_key: dict[tuple[ViewId, Key], Fetch] = {}
         self._by_table: dict[str, list[RefreshLeaf]] = {}
         self._last_id = 0
-        self._applied: Position = 0
-        self._now = 0
 
     # Views
 
@@ -198,16 +199,15 @@ class RefreshedViews:
 
     def _end(self, leaf: RefreshLeaf, reason: str) -> None:
         """Nobody gets an answer of this view any more."""
-        for fetch in [f for f in self._fetches.values() if f.leaf is leaf]:
+        for fetch in [f for f in self.fetches.by_id.values() if f.leaf is leaf]:
             self._abandon(fetch)
         for read in [r for r in self.reads.values() if any(wanted is leaf for wanted, _ in r.keys)]:
             self._fail(read, reason, retryable=False)
 
     # Reads
 
-    def open(self, read: RefreshRead, now: int) -> None:
+    def open(self, read: RefreshRead) -> None:
         """Answers a read, or fetches what is missing."""
-        self._now = now
         broken = next((leaf.broken for leaf, _ in read.keys if leaf.broken), None)
         if broken is not None:
             self._emit(FailRead(read.id, broken, retryable=False))
@@ -249,12 +249,12 @@ class RefreshedViews:
         before the rest is there, time after time."""
         missing = [(leaf, key) for leaf, key in read.keys if key not in leaf.coverage]
         if not missing:
-            self._go_on(read.demand)
+            self._readers.start(read.demand)
             return
         wanted = [(leaf, key) for leaf, key in missing if not self._waits(read, leaf, key)]
         read.rounds += bool(wanted)
         if read.rounds > self._limits.read_rounds:
-            self._forward(read.demand)
+            self._readers.forward(read.demand)
             return
         for leaf, key in wanted:
             self._want(leaf, key).waiting[read.id] = None
@@ -265,7 +265,7 @@ class RefreshedViews:
 
     def _fail(self, read: RefreshRead, reason: str, retryable: bool, code: str = "") -> None:
         self.leave(read.id)
-        self._end_demand(read.id)
+        self._readers.leave(read.id)
         self._emit(FailRead(read.id, reason, retryable, code))
 
     # Fetching
@@ -274,7 +274,7 @@ class RefreshedViews:
         """The fetch of a key, made if there is none."""
         fetch = self._by_key.get((leaf.view_id, key))
         if fetch is None:
-            fetch = Fetch(RefreshId(0), leaf, key, self._now)
+            fetch = Fetch(RefreshId(0), leaf, key)
             self._by_key[leaf.view_id, key] = fetch
             self._send(fetch)
         else:
@@ -283,48 +283,36 @@ class RefreshedViews:
 
     def _send(self, fetch: Fetch) -> None:
         self._last_id += 1
-        self._fetches.pop(fetch.id, None)
-        fetch.id, fetch.issued, fetch.result, fetch.paused = RefreshId(self._last_id), self._now, None, False
-        self._fetches[fetch.id] = fetch
+        self.fetches.by_id.pop(fetch.id, None)
+        fetch.id = RefreshId(self._last_id)
+        fetch.issue(self._context.now)
+        self.fetches.by_id[fetch.id] = fetch
         self._counters["refreshed"] += 1
         self._emit(Refresh(fetch.id, fetch.leaf.view_id, fetch.key))
 
     def cancel_unawaited(self) -> None:
-        """One look: cancels what nobody has waited for at several (`abandonment`)."""
-        for fetch in [fetch for fetch in self._fetches.values() if fetch.result is None]:
-            fetch.unawaited = 0 if fetch.is_awaited else fetch.unawaited + 1
-            if fetch.unawaited >= self._limits.unawaited_looks:
-                self._counters["refresh_unawaited"] += 1
-                self._abandon(fetch)
+        """Looks once; cancels what nobody has waited for at several looks (`abandonment`)."""
+        for fetch in self.fetches.unawaited(lambda fetch: fetch.is_awaited):
+            self._counters["refresh_unawaited"] += 1
+            self._abandon(fetch)
 
     def _abandon(self, fetch: Fetch) -> None:
         self._forget(fetch)
-        if fetch.result is None and not fetch.paused:
+        if fetch.is_in_flight:
             self._emit(CancelRefresh(fetch.id))
 
     def _forget(self, fetch: Fetch) -> None:
-        self._fetches.pop(fetch.id, None)
+        self.fetches.by_id.pop(fetch.id, None)
         self._by_key.pop((fetch.leaf.view_id, fetch.key), None)
 
-    def oldest_issue(self) -> int | None:
-        """When the oldest fetch in flight was issued for which the ring matters."""
-        return min((f.issued for f in self._fetches.values() if f.leaf.invalidators and not f.paused), default=None)
-
-    def done(self, event: RefreshDone, applied: Position, now: int) -> None:
+    def done(self, event: RefreshDone) -> None:
         """Rows have come."""
-        fetch = self._fetches.get(event.id)
-        if fetch is None:
-            return
-        fetch.result = event
-        if fetch.leaf.invalidators and applied < event.bound:
-            self._emit(Reach(event.bound))
-        else:
-            self.reach(applied, now)
+        self.fetches.answered(event.id, event)
+        self.settle_due()
 
-    def failed(self, event: RefreshFailed, now: int) -> None:
-        """The upstream has no rows: whoever waits is told."""
-        self._now = now
-        fetch = self._fetches.get(event.id)
+    def failed(self, event: RefreshFailed) -> None:
+        """Ends a fetch that has failed, and the reads that wait for it."""
+        fetch = self.fetches.by_id.get(event.id)
         if fetch is None:
             return
         self._forget(fetch)
@@ -334,37 +322,30 @@ class RefreshedViews:
             if read_id in self.reads:
                 self._fail(self.reads[read_id], event.reason, event.retryable, event.code)
 
-    def reach(self, applied: Position, now: int) -> None:
-        """The stream is at `applied`: settles what waited for that."""
-        self._applied, self._now = applied, now
-        for fetch in list(self._fetches.values()):
-            result = fetch.result
-            if result is None or fetch.id not in self._fetches:
-                continue
-            # A view that nothing invalidates waits for nothing.
-            if result.bound <= applied or not fetch.leaf.invalidators:
-                self._settle(fetch, result)
+    def settle_due(self) -> None:
+        """Uses, or repeats, the fetches whose rows the stream has reached."""
+        for fetch in self.fetches.due():
+            self._settle(fetch)
 
-    def _settle(self, fetch: Fetch, result: RefreshDone) -> None:
-        if not self._sees_enough(result.snapshot, fetch.leaf.tables):
-            fetch.result, fetch.paused = None, True
-            return
-        exact = self._exact(fetch, result.snapshot)
+    def _settle(self, fetch: Fetch) -> None:
+        answer = fetch.answer
+        assert answer is not None
+        exact = self._exact(fetch, answer.snapshot)
         if exact is None:
             self._repeat(fetch)
             return
         self._forget(fetch)
         waiting = [self.reads[r] for r in fetch.waiting if r in self.reads]
-        if exact == self._applied and self._may_store(fetch, result):
+        if exact == self._context.applied and self._may_store(fetch, answer.rows):
             self._counters["refresh_stored"] += 1
-            self._cover(fetch, result.rows)
-            self._emit(LeafFill(fetch.leaf.view_id, fetch.key, result.rows))
+            self._cover(fetch, answer.rows)
+            self._emit(LeafFill(fetch.leaf.view_id, fetch.key, answer.rows))
             for read in waiting:
                 if read.id in self.reads:
                     self._pursue(read)
             return
         for read in waiting:
-            self._answer_once(read, fetch, result, exact)
+            self._answer_once(read, fetch, answer.rows, exact)
 
     def _cover(self, fetch: Fetch, rows: list[Row]) -> None:
         leaf = fetch.leaf
@@ -374,28 +355,28 @@ class RefreshedViews:
         self._counters["hot_refilled"] += fetch.hot
         self._ranking.filled(leaf, fetch.key, rows, 1 + len(rows) * ROW_COST)
 
-    def _answer_once(self, read: RefreshRead, fetch: Fetch, result: RefreshDone, exact: Position) -> None:
+    def _answer_once(self, read: RefreshRead, fetch: Fetch, rows: list[Row], exact: Position) -> None:
         """Rows that cannot be stored answer who asked for nothing else, and not for anything newer."""
         if read.id not in self.reads:
             return
         if not read.alone:
-            self._forward(read.demand)
-        elif exact >= min(read.demand.since, self._applied):
+            self._readers.forward(read.demand)
+        elif exact >= min(read.demand.since, self._context.applied):
             self._counters["refresh_once"] += 1
             self.leave(read.id)
-            self._emit(AnswerRefresh(read.id, result.rows, exact))
+            self._emit(AnswerRefresh(read.id, rows, exact))
         else:
             again = self._want(fetch.leaf, fetch.key)
             again.waiting[read.id] = None
-            again.rounds = fetch.rounds + 1
-            if again.rounds > self._limits.forward_rounds:
+            again.rounds = fetch.rounds
+            if not self.fetches.has_another_round(again):
                 self._give_up(again, CROSSED)
 
-    def _may_store(self, fetch: Fetch, result: RefreshDone) -> bool:
+    def _may_store(self, fetch: Fetch, rows: list[Row]) -> bool:
         if key_bytes(fetch.key) > self._limits.key_bytes:
             return False
         general = KeyLimits(self._limits.key_rows, self._limits.key_rows_bytes)
-        return general.hold_rows(result.rows) and fetch.leaf.limits.hold_rows(result.rows)
+        return general.hold_rows(rows) and fetch.leaf.limits.hold_rows(rows)
 
     def _exact(self, fetch: Fetch, snapshot: Snapshot) -> Position | None:
         """Where the rows are exact, latest; None: nowhere that can be told."""
@@ -406,18 +387,13 @@ class RefreshedViews:
         def concerns(transaction: Transaction) -> bool:
             return any(leaf.invalidated(table, delta, alone) for table, delta in transaction.tables.items())
 
-        return self._ring.exact_position(leaf.tables, snapshot, self._applied, concerns)
+        return self._ring.exact_position(leaf.tables, snapshot, self._context.applied, concerns)
 
     def _repeat(self, fetch: Fetch) -> None:
-        if self._has_another_round(fetch):
+        if self.fetches.has_another_round(fetch):
             self._send(fetch)
         else:
             self._give_up(fetch, CROSSED)
-
-    def _has_another_round(self, fetch: Fetch) -> bool:
-        """A round has brought nothing. Whether it may wait for another one."""
-        fetch.rounds += 1
-        return fetch.rounds <= self._limits.forward_rounds
 
     def _give_up(self, fetch: Fetch, reason: str) -> None:
         self._abandon(fetch)
@@ -425,27 +401,24 @@ class RefreshedViews:
             if read_id in self.reads:
                 self._fail(self.reads[read_id], reason, retryable=True)
 
-    def abandon_before(self, time: int, now: int) -> None:
+    def abandon_before(self, time: int) -> None:
         """The ring is past its limit: fetches issued before `time` are issued again."""
-        self._now = now
-        for fetch in [f for f in self._fetches.values() if f.leaf.invalidators and not f.paused and f.issued < time]:
+        for fetch in self.fetches.issued_before(time):
             self._emit(CancelRefresh(fetch.id))
             self._repeat(fetch)
 
     # The stream
 
-    def restart(self, now: int) -> None:
+    def restart(self) -> None:
         """Continuity was lost: all is stale, and what was being fetched is fetched anew."""
-        self._now = now
         for leaf in self.leaves.values():
             self._evict_all(leaf)
-        for fetch in list(self._fetches.values()):
+        for fetch in list(self.fetches.by_id.values()):
             self._emit(CancelRefresh(fetch.id))
             self._send(fetch)
 
-    def apply(self, transactions: Iterable[Transaction], now: int) -> None:
+    def apply(self, transactions: Iterable[Transaction]) -> None:
         """Makes holes of what committed transactions may have changed."""
-        self._now = now
         if not self._by_table:
             return
         for transaction in transactions:
@@ -463,9 +436,8 @@ class RefreshedViews:
 
     # Forgetting
 
-    def evict(self, view_id: ViewId, key: Key, now: int) -> None:
+    def evict(self, view_id: ViewId, key: Key) -> None:
         """Forgets one key, if it is one of a refreshed view."""
-        self._now = now
         leaf = self.leaves.get(view_id)
         if leaf is not None and key in leaf.coverage:
             self._evict(leaf, key)
@@ -477,7 +449,7 @@ class RefreshedViews:
     def _spoil(self, leaf: RefreshLeaf, key: Key) -> None:
         """Makes a hole of a key that is stale, and fetches it again at once if it is hot."""
         hot = self._evict(leaf, key) and (leaf.view_id, key) not in self._by_key
-        if hot and sum(fetch.hot for fetch in self._fetches.values()) < self._limits.hot_refills:
+        if hot and sum(fetch.hot for fetch in self.fetches.by_id.values()) < self._limits.hot_refills:
             self._want(leaf, key).hot = True
 
     def _evict(self, leaf: RefreshLeaf, key: Key) -> bool:
@@ -492,16 +464,16 @@ class RefreshedViews:
 
     def state_bytes(self) -> int:
         """About what is held here; the rows are in the leaf store."""
-        held = sum(sampled_bytes(fetch.result.rows) for fetch in self._fetches.values() if fetch.result is not None)
+        answers = [fetch.answer for fetch in self.fetches.by_id.values() if fetch.answer is not None]
+        held = sum(sampled_bytes(answer.rows) for answer in answers)
         coverages = [leaf.coverage for leaf in self.leaves.values()]
         covered = sum(c.state_bytes() + c.text_bytes + NUMBER_BYTES * len(c) for c in coverages)
-        return covered + held + _FETCH_BYTES * len(self._fetches)
+        return covered + held + _FETCH_BYTES * len(self.fetches.by_id)
 
     # Subscriptions
 
-    def pin(self, view_id: ViewId, key: Key, now: int) -> None:
+    def pin(self, view_id: ViewId, key: Key) -> None:
         """A subscription to a key, if it is one of a refreshed view."""
-        self._now = now
         leaf = self.leaves.get(view_id)
         if leaf is not None:
             leaf.pins[key] = leaf.pins.get(key, 0) + 1
@@ -519,13 +491,12 @@ class RefreshedViews:
             elif left == 0:
                 self._ranking.unpinned(leaf, key)
 
-    def heartbeat(self, snapshot: Snapshot, now: int) -> None:
-        """Goes on with fetches that wait, or gives them up; fetches pinned keys that could not be stored again."""
-        self._now = now
-        for fetch in [f for f in self._fetches.values() if f.paused]:
-            if self._sees_enough(snapshot, fetch.leaf.tables):
+    def heartbeat(self, snapshot: Snapshot) -> None:
+        """Resumes, or gives up, paused fetches; fetches pinned keys that could not be stored again."""
+        for fetch, sees_enough in self.fetches.resumed(snapshot):
+            if sees_enough:
                 self._send(fetch)
-            elif not self._has_another_round(fetch):
+            else:
                 self._give_up(fetch, NOT_ENDED)
         for leaf, key in list(self._unfilled_pins()):
             self._want(leaf, key)
@@ -541,7 +512,8 @@ class RefreshedViews:
         for tests."""
         fetches = self._by_key.values()
         waiting = {read_id for fetch in fetches for read_id in fetch.waiting}
-        if any(self._fetches.get(fetch.id) is not fetch for fetch in fetches) or len(fetches) != len(self._fetches):
+        by_id = self.fetches.by_id
+        if any(by_id.get(fetch.id) is not fetch for fetch in fetches) or len(fetches) != len(by_id):
             raise InvariantViolation("a key is being fetched in vain")
         if waiting - self.reads.keys():
             raise InvariantViolation("a fetch is waited for by a read that has gone")

@@ -16,8 +16,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from dataflow.engine.events import LookupDone, TableDelta
-from dataflow.engine.flights import Sent
-from dataflow.engine.installation import chain_of, redo_deltas
+from dataflow.engine.flights import LookupQuery
+from dataflow.engine.installation import redo_deltas
 from dataflow.engine.nodes import ChainNode, GroupingNode
 from dataflow.engine.ring import Ring
 from dataflow.scalar import ColumnRef
@@ -45,9 +45,9 @@ class UncertainVisibility:
         self._ring = ring
         self._catalog = catalog
 
-    def judge(self, sent: Sent, result: LookupDone, unseen: list[TableDelta]) -> Verdict:
+    def judge(self, sent: LookupQuery, result: LookupDone, unseen: list[TableDelta]) -> Verdict:
         """What may be done with a result, given what its snapshot does not see for sure."""
-        chain, snapshot = chain_of(sent), result.snapshot
+        chain, snapshot = sent.chain, result.snapshot
         if snapshot.exact:
             return Verdict(redo_deltas(chain, unseen))
         if any(map(_hides_rows, unseen)):
@@ -61,7 +61,7 @@ class UncertainVisibility:
             return Verdict(redo_deltas(chain, unseen), touched)
         return Verdict([last_images(result.rows, redo_deltas(chain, since), unique)], replaced=True)
 
-    def _unique(self, sent: Sent, chain: ChainNode) -> Columns | None:
+    def _unique(self, sent: LookupQuery, chain: ChainNode) -> Columns | None:
         """Where the rows that were looked up have a unique key of their table."""
         if isinstance(sent.node, GroupingNode):
             return None
@@ -85,10 +85,10 @@ def _hides_rows(delta: TableDelta) -> bool:
     return delta.truncated or delta.overflow
 
 
-def _touched(sent: Sent, deltas: list[Delta]) -> set[Key]:
+def _touched(sent: LookupQuery, deltas: list[Delta]) -> set[Key]:
     """The keys that were looked up and that have rows in `deltas`."""
     columns = sent.columns
     if isinstance(sent.node, GroupingNode):
         columns = tuple(sent.node.relation.group[c] for c in columns)
-    key_of = key_function(columns, chain_of(sent).types)
+    key_of = key_function(columns, sent.chain.types)
     return {key_of(row) for delta in deltas for rows in delta for row in rows}.intersection(sent.keys)

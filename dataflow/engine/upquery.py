@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from dataflow.engine.context import Context
 from dataflow.engine.derivations import Derivations, flight_of
 from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, ViewStatus
 from dataflow.engine.extension import Extensions, Goal
@@ -100,17 +101,16 @@ class Upqueries:
 
     def __init__(
         self,
+        context: Context,
         flights: Flights,
         derivations: Derivations,
         ranking: Ranking,
-        counters: "Counter[str]",
-        effects: Callable[[Effect], None],
     ) -> None:
+        self._counters = context.counters
+        self._emit = context.emit
         self._flights = flights
         self._derivations = derivations
         self._ranking = ranking
-        self._counters = counters
-        self._emit = effects
         self.demands: dict[Demand, None] = {}
         #: What all demands have fetched, and how many of them it was.
         self._fetched: Counter[tuple[NodeId, Cover, Key]] = Counter()
@@ -127,7 +127,7 @@ class Upqueries:
         self.oversized: set[tuple[NodeId, Columns, Key]] = set()
         #: The attempt under way met an oversized key.
         self._too_large = False
-        self._extensions = Extensions(self, effects)
+        self._extensions = Extensions(self, self._emit)
 
     # Demands
 

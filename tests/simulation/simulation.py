@@ -65,8 +65,8 @@ from dataflow.engine.events import (
     Unpin,
     Work,
 )
-from dataflow.engine.forwarded_reads import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
+from dataflow.engine.outstanding import CROSSED, NOT_ENDED
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types, table_of
 from dataflow.plan.parts import Interval, Lookup
 from dataflow.state.intervals import Cover, OrderedCover

@@ -18,7 +18,7 @@ from dataflow.engine.events import (
     TableJoined,
     Transaction,
 )
-from dataflow.engine.forwarded_reads import NOT_ENDED
+from dataflow.engine.outstanding import NOT_ENDED
 from dataflow.types import LookupId, ReadId, TransactionId, ViewId
 from tests.simulation.schema import CATALOG, LATE_TABLE
 from tests.simulation.views import VIEWS

@@ -42,8 +42,8 @@ from dataflow.engine.events import (
     TableJoined,
     Transaction,
 )
-from dataflow.engine.forwarded_reads import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
+from dataflow.engine.outstanding import CROSSED, NOT_ENDED
 from dataflow.plan.parts import Lookup
 from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead
 from dataflow.scalar import Call, ColumnRef, Literal

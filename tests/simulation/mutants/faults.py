@@ -4,7 +4,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import engine, evictions, nodes
+from dataflow.engine import evictions, nodes
+from dataflow.engine.demands import Demands
 from dataflow.engine.evictions import Evictions
 from dataflow.engine.flights import Flights
 from dataflow.engine.quarantine import Quarantine
@@ -23,13 +24,13 @@ def half_of_a_change_stays() -> AbstractContextManager[Any]:
 
 def answer_of_a_view_that_failed() -> AbstractContextManager[Any]:
     """A read that was answered earlier in a step is left so although the view fails later in it."""
-    original = engine.Engine._met
+    original = Demands._met
 
-    def met(self: engine.Engine, demand: Demand) -> None:
+    def met(self: Demands, demand: Demand) -> None:
         original(self, demand)
         self._answered.clear()
 
-    return patch.object(engine.Engine, "_met", met)
+    return patch.object(Demands, "_met", met)
 
 
 def views_above_stay_as_they_are() -> AbstractContextManager[Any]:

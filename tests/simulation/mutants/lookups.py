@@ -1,13 +1,14 @@
 """Engines that use rows of a lookup, or of a forwarded read, too early or as they came; see `table`."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import engine, ring
+from dataflow.engine import demands, ring
+from dataflow.engine.flights import LookupQuery
 from dataflow.engine.installation import Installation
+from dataflow.engine.outstanding import Outstanding
 from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.upquery import Demand
 from dataflow.types import Delta, Row
@@ -23,7 +24,7 @@ def no_redo() -> AbstractContextManager[Any]:
 
 def install_before_the_bound() -> AbstractContextManager[Any]:
     """A result is installed although the stream has not brought all that it sees."""
-    return patch.object(engine, "reached", lambda *_: True)
+    return patch.object(LookupQuery, "is_due", lambda query, _: query.answer is not None)
 
 
 def ring_trimmed_too_early() -> AbstractContextManager[Any]:
@@ -54,23 +55,26 @@ def start_snapshot_ignored() -> AbstractContextManager[Any]:
 
 def publication_barrier_ignored() -> AbstractContextManager[Any]:
     """A lookup of a table that has just joined the publication is installed at once."""
-    return patch.object(engine.Engine, "_admissible", lambda self, _, snapshot: self._barrier.covers_start(snapshot))
+    admits = Outstanding.admits
+
+    def mutant(self: Any, query: Any, snapshot: Any) -> bool:
+        lookup = isinstance(query, LookupQuery)
+        return self._barrier.covers_start(snapshot) if lookup else admits(self, query, snapshot)
+
+    return patch.object(Outstanding, "admits", mutant)
 
 
-@contextmanager
-def forwarded_while_a_table_joins() -> Iterator[None]:
+def forwarded_while_a_table_joins() -> AbstractContextManager[Any]:
     """A forwarded read is answered although it misses what was open when a table joined; lookups wait."""
-    sees_enough = PublicationBarrier.sees_enough
+    admits = Outstanding.admits
 
-    def admissible(self: Any, sent: Any, snapshot: Any) -> bool:
-        return sees_enough(self._barrier, snapshot, self.graph.tables_of(sent.node))
+    def mutant(self: Any, query: Any, snapshot: Any) -> bool:
+        if isinstance(query, LookupQuery):
+            return admits(self, query, snapshot)
+        barrier: PublicationBarrier = self._barrier
+        return barrier.sees_enough(snapshot, query.tables - barrier.joining.keys())
 
-    def mutant(self: Any, snapshot: Any, tables: Any) -> bool:
-        return sees_enough(self, snapshot, tables - self.joining.keys())
-
-    barrier = patch.object(PublicationBarrier, "sees_enough", mutant)
-    with patch.object(engine.Engine, "_admissible", admissible), barrier:
-        yield
+    return patch.object(Outstanding, "admits", mutant)
 
 
 def refreshed_while_a_table_joins() -> AbstractContextManager[Any]:
@@ -94,4 +98,4 @@ def nth_row_taken_after_redo() -> AbstractContextManager[Any]:
 
 def answers_from_before_the_question() -> AbstractContextManager[Any]:
     """A read gets rows that are exact only before what was applied when it was asked."""
-    return patch.object(engine, "Demand", lambda wants, read=None, _=0: Demand(wants, read, 0))
+    return patch.object(demands, "Demand", lambda wants, read=None, _=0: Demand(wants, read, 0))

@@ -4,7 +4,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import budget, engine
+from dataflow.engine import budget
+from dataflow.engine.demands import Demands
 from dataflow.engine.evictions import Evictions
 from dataflow.engine.ranking import Ranking
 from dataflow.engine.refills import Refills
@@ -55,10 +56,10 @@ def evicted_key_filled_again() -> AbstractContextManager[Any]:
 
 def refill_of_a_dropped_view() -> AbstractContextManager[Any]:
     """A hot key is still wanted when its view has gone."""
-    fail = engine.Engine._fail
+    fail = Demands.fail
 
     def mutant(self: Any, demand: Any, reason: str, retryable: bool) -> None:
         if not demand.hot or "dropped" not in reason:
             fail(self, demand, reason, retryable)
 
-    return patch.object(engine.Engine, "_fail", mutant)
+    return patch.object(Demands, "fail", mutant)

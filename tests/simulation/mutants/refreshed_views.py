@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from dataflow.engine.events import TableDelta
 from dataflow.engine.invalidation import Invalidator
-from dataflow.engine.refreshed_views import RefreshedViews, RefreshLeaf
+from dataflow.engine.refreshed_views import Fetch, RefreshedViews, RefreshLeaf
 from tests.simulation.mutants.propagation import replace_truncated
 
 
@@ -73,18 +73,18 @@ def one_read_of_a_table() -> AbstractContextManager[Any]:
 
 def unseen_transaction_of_a_refresh() -> AbstractContextManager[Any]:
     """Rows are stored although a transaction was applied that they do not see."""
-    return patch.object(RefreshedViews, "_exact", lambda self, *_: self._applied)
+    return patch.object(RefreshedViews, "_exact", lambda self, *_: self._context.applied)
 
 
 def refresh_before_the_bound() -> AbstractContextManager[Any]:
     """Rows are stored although the stream has not brought all that they see."""
     done = RefreshedViews.done
-    return patch.object(RefreshedViews, "done", lambda self, event, *at: done(self, replace(event, bound=0), *at))
+    return patch.object(RefreshedViews, "done", lambda self, event: done(self, replace(event, bound=0)))
 
 
 def refresh_the_ring_forgets() -> AbstractContextManager[Any]:
     """The ring lets go what a refresh under way may not see."""
-    return patch.object(RefreshedViews, "oldest_issue", lambda _: None)
+    return patch.object(Fetch, "keeps_ring", False)
 
 
 def truncate_touches_nothing() -> AbstractContextManager[Any]:

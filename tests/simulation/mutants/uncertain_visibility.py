@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from cdc.mysql.bracket import BracketSnapshot
 from dataflow.engine import ring, uncertain_visibility
-from dataflow.engine.installation import chain_of, redo_deltas
+from dataflow.engine.installation import redo_deltas
 from dataflow.engine.uncertain_visibility import UncertainVisibility, Verdict
 from dataflow.types import Delta, Row
 
@@ -27,7 +27,7 @@ def unsure_taken_as_seen() -> AbstractContextManager[Any]:
     """What a lookup may have seen is not added to its rows."""
 
     def verdict(self: Any, sent: Any, snapshot: Any, _: Any) -> Verdict:
-        chain = chain_of(sent)
+        chain = sent.chain
         entries = [
             t for t in self._ring._entries if not snapshot.sees(t.id, t.end) and not snapshot.unsure(t.id, t.end)
         ]
@@ -38,7 +38,7 @@ def unsure_taken_as_seen() -> AbstractContextManager[Any]:
 
 def unsure_taken_as_unseen() -> AbstractContextManager[Any]:
     """What a lookup may have seen is added to its rows."""
-    return judging(lambda _, sent, __, unseen: Verdict(redo_deltas(chain_of(sent), unseen)))
+    return judging(lambda _, sent, __, unseen: Verdict(redo_deltas(sent.chain, unseen)))
 
 
 def unsure_truncate_ignored() -> AbstractContextManager[Any]:

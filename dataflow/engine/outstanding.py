@@ -1,0 +1,159 @@
+"""Upstream queries in progress: lookups, forwarded reads and fetches of refreshed keys, until their answers are used.
+
+*Theory*: an answer is read from one snapshot. It is *due* when the stream has passed its bound, for then everything
+that the snapshot sees is applied. If the snapshot misses changes that the stream does not bring
+(`publication_barrier`), the position of the answer is unknown: the query is *paused*, and issued again when a
+heartbeat's snapshot sees them. A query whose answer cannot be used for another reason is issued again at once.
+Forwarded reads and fetches end after a bounded number of rounds; of lookups, the demands that wait for them do.
+
+*Invariants*: a query is in flight, answered, or paused. While it is not paused, the ring keeps every transaction that
+its answer may not include.
+
+Not here: use of a due answer (`lookup_results`, `forwarded_reads`, `refreshed_views`); lookups that are not sent yet
+(`flights`) or are answered in slices (`loads`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from dataflow.engine.context import Context
+from dataflow.engine.effects import Reach
+from dataflow.engine.publication_barrier import PublicationBarrier
+from dataflow.types import Position, Snapshot
+
+#: Why a read fails that may be tried again.
+CROSSED = "transactions crossed the read again and again"
+NOT_ENDED = "transactions that were open when the change stream began, or a table was added to it, have not ended yet"
+
+
+class UpstreamAnswer(Protocol):
+    """Rows of one snapshot, with the position at which everything that it sees is in the stream."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot."""
+        ...
+
+    @property
+    def bound(self) -> Position:
+        """The position."""
+        ...
+
+
+AnswerT = TypeVar("AnswerT", bound=UpstreamAnswer)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class UpstreamQuery(ABC, Generic[AnswerT]):
+    """A query in progress."""
+
+    #: When it was issued, by `Context.now`.
+    issued: int = 0
+    #: Held until it is due.
+    answer: AnswerT | None = None
+    #: Waits for a heartbeat; nothing runs upstream.
+    paused: bool = False
+    #: Times that it was issued, and heartbeats that it has waited for.
+    rounds: int = 1
+    #: Looks in a row at which nobody waited for it (`abandonment`).
+    unawaited: int = 0
+
+    @property
+    @abstractmethod
+    def tables(self) -> frozenset[str]:
+        """The tables whose changes its answer must include."""
+
+    @property
+    def follows_stream(self) -> bool:
+        """Whether its answer has a position in the stream."""
+        return True
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether it runs upstream."""
+        return self.answer is None and not self.paused
+
+    @property
+    def keeps_ring(self) -> bool:
+        """Whether the ring keeps what its answer may not include."""
+        return self.follows_stream and not self.paused
+
+    def is_due(self, applied: Position) -> bool:
+        """Whether its answer can be used when the stream is at `applied`."""
+        answer = self.answer
+        return answer is not None and (applied >= answer.bound or not self.follows_stream)
+
+    def issue(self, now: int) -> None:
+        """Marks it as issued, perhaps again."""
+        self.issued, self.answer, self.paused = now, None, False
+
+    def pause(self) -> None:
+        """Drops its answer until a heartbeat."""
+        self.answer, self.paused = None, True
+
+
+IdT = TypeVar("IdT")
+QueryT = TypeVar("QueryT", bound=UpstreamQuery[Any])
+
+
+class Outstanding(Generic[IdT, QueryT]):
+    """Queries of one kind."""
+
+    def __init__(self, context: Context, barrier: PublicationBarrier) -> None:
+        self._context = context
+        self._barrier = barrier
+        self.by_id: dict[IdT, QueryT] = {}
+
+    def answered(self, id_: IdT, answer: UpstreamAnswer) -> None:
+        """Takes the answer of a query that is not paused, and asks for the stream to be read up to its bound."""
+        query = self.by_id.get(id_)
+        if query is not None and not query.paused:
+            query.answer = answer
+            if not query.is_due(self._context.applied):
+                self._context.emit(Reach(answer.bound))
+
+    def due(self) -> Iterator[QueryT]:
+        """The queries whose answers are due and include what they must; the caller ends, or issues, each. Pauses those
+        whose answers do not."""
+        for id_, query in list(self.by_id.items()):
+            answer = query.answer
+            if answer is not None and self.by_id.get(id_) is query and query.is_due(self._context.applied):
+                if self.admits(query, answer.snapshot):
+                    yield query
+                else:
+                    self._context.counters["repeated"] += 1
+                    query.pause()
+
+    def admits(self, query: QueryT, snapshot: Snapshot) -> bool:
+        """Whether a snapshot sees everything of the query's tables that the stream does not bring."""
+        return self._barrier.sees_enough(snapshot, query.tables)
+
+    def resumed(self, snapshot: Snapshot) -> Iterator[tuple[QueryT, bool]]:
+        """The paused queries that a heartbeat's snapshot ends: the caller issues them (True), or gives them up."""
+        for query in [query for query in self.by_id.values() if query.paused]:
+            if self.admits(query, snapshot):
+                yield query, True
+            elif not self.has_another_round(query):
+                yield query, False
+
+    def has_another_round(self, query: QueryT) -> bool:
+        """Counts a round that has brought nothing; whether another one is allowed."""
+        query.rounds += 1
+        return query.rounds <= self._context.limits.forward_rounds
+
+    def unawaited(self, is_awaited: Callable[[QueryT], bool]) -> list[QueryT]:
+        """Looks at the queries without an answer; returns those that nobody has waited for at several looks."""
+        queries = [query for query in self.by_id.values() if query.answer is None]
+        for query in queries:
+            query.unawaited = 0 if is_awaited(query) else query.unawaited + 1
+        return [query for query in queries if query.unawaited >= self._context.limits.unawaited_looks]
+
+    def oldest_issue(self) -> int | None:
+        """When the oldest query was issued for which the ring matters."""
+        return min((query.issued for query in self.by_id.values() if query.keeps_ring), default=None)
+
+    def issued_before(self, time: int) -> list[QueryT]:
+        """The queries, of those for which the ring matters, that were issued before `time`."""
+        return [query for query in self.by_id.values() if query.keeps_ring and query.issued < time]
