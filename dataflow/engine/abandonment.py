@@ -1,4 +1,4 @@
-"""Lookups by keys, and fetches, that nobody waits for any more are cancelled; lookups that were not sent are forgotten.
+"""Cancellation of lookups by keys, and of fetches, that nobody waits for; lookups that were not sent are dropped.
 
 *Theory*: a reader who has gone holds the upstream no longer than a moment. The moment is for readers who come back as
 they were told to (``Retry-After``), and for lookups that are about to end: cancelling one takes connections. It is
@@ -31,10 +31,10 @@ class Abandonment:
         self._upqueries = upqueries
         self._refreshes = refreshes
 
-    def look(self) -> None:
+    def cancel_unawaited(self) -> None:
         """Looks once; cancels what nobody has waited for at several looks."""
         self._counters["unsent"] += self._flights.forget_unsent(self._upqueries.take_left())
-        for sent in self._flights.outstanding.unawaited(self._is_needed):
+        for sent in self._flights.outstanding.unawaited_queries(self._is_needed):
             self._counters["unawaited"] += 1
             self._flights.abandon(sent)
             self._flights.land(sent)

@@ -1,9 +1,9 @@
-"""What is kept whole gets in: loads and derivations, who of them goes on next, and how far they are.
+"""Backfills of full materializations: loads and derivations, the order of their turns, and their progress.
 
 *Invariants*: a node has at most one of a load and a derivation under way; a load's lookup is among the flights that are
 loading.
 
-Not here: what they do (`loads`, `derivations`), what comes of it for those who wait (`engine`).
+Not here: loading (`loads`), deriving (`derivations`), the demands that wait (`demands`).
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ READING, CATCHING_UP, DERIVING = "reading", "catching up", "deriving"
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """How far something is that is loaded or derived."""
+    """Progress of a load or a derivation."""
 
     #: None if it is derived.
     lookup: LookupId | None
@@ -31,11 +31,11 @@ class LoadState:
     table: str | None
     #: ``reading``, ``catching up`` or ``deriving``.
     phase: str
-    #: That came, or were derived.
+    #: Rows that came, or were derived.
     rows: int
-    #: That are to be replayed, or derived from; None while it is read.
+    #: Rows that are to be replayed, or derived from; None while it is read.
     rows_left: int | None
-    #: That wait for it.
+    #: Views that wait for it.
     views: tuple[ViewId, ...]
 
 
@@ -50,7 +50,7 @@ class Ended:
 
 
 class Backfills:
-    """Goes round what is under way."""
+    """Gives loads and derivations their turns."""
 
     def __init__(self, loads: Loads, derivations: Derivations, flights: Flights, upqueries: Upqueries) -> None:
         self._loads = loads
@@ -68,7 +68,7 @@ class Backfills:
         return bool(self._ready(applied))
 
     def work(self, rows: int, applied: Position) -> Ended | None:
-        """Whoever is next goes on by about so many rows; what has ended by that."""
+        """Continues the next one by about so many rows; returns it if that has ended it."""
         ready = self._ready(applied)
         if not ready:
             return None
@@ -83,7 +83,7 @@ class Backfills:
         if isinstance(task, Load):
             self._flights.take(task.sent.id)
             self._flights.land(task.sent)
-            self._loads.end(task)
+            self._loads.end_load(task)
         else:
             self._derivations.forget(task.node)
         if error is not None:
@@ -105,11 +105,11 @@ class Backfills:
     def forget(self, node: Stored) -> None:
         """The node has gone."""
         for load in [load for load in self._loads.under_way.values() if load.node is node]:
-            self._loads.end(load)
+            self._loads.end_load(load)
         self._derivations.forget(node)
 
     def states(self) -> list[LoadState]:
-        """How far all are."""
+        """Progress of each."""
         found = [
             LoadState(
                 load.sent.id,

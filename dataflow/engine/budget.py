@@ -1,5 +1,5 @@
-"""What goes when memory is short: leaf keys that the policy names, and what only they needed;
-also keys that are larger than their view's limit.
+"""Eviction when memory is short: keys of views that the policy names, with the inner keys that only they needed; and
+keys that have outgrown their view's limits.
 
 An inner key goes only when nothing covered depends on it, since readers never touch it and its eviction would take all
 that does. That is asked when a leaf key that read it goes; and because keys are also left behind by others (correctness
@@ -26,7 +26,7 @@ from dataflow.types import Key, ViewId
 
 
 class Budget:
-    """Forgets what the policy names."""
+    """Evicts keys by the policy."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a node with state counts, for people."""
+"""Counts of a node with state, for reports."""
 
 from dataclasses import dataclass
 

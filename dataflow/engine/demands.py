@@ -33,7 +33,7 @@ from dataflow.types import ReadId
 
 
 class Demands:
-    """All demands."""
+    """All demands, and the reads that they belong to."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Demands:
         if wanted.forwards or (is_full and not wanted.refreshed):
             self.forward(demand, wanted.tables)
         elif wanted.refreshed:
-            self.refreshes.open(RefreshRead(event.id, wanted.refreshed, demand))
+            self.refreshes.open_read(RefreshRead(event.id, wanted.refreshed, demand))
         else:
             self.start(demand)
             if event.forward and event.id in self._reads:

@@ -1,4 +1,4 @@
-"""Derivations: what is kept whole over a join block or a union is computed slice by slice where that is a lot.
+"""Derivations: large full materializations over a join block or a union, computed slice by slice.
 
 Of a block, the driving input's rows that were not derived yet are *pending*. A slice takes some of them and binds the
 other inputs, as they are known now; what comes of it is staged. A transaction changes, for the target, only what comes
@@ -46,7 +46,7 @@ class Supply(ABC):
 
     @abstractmethod
     def take(self, rows: int) -> list[Row]:
-        """What comes of some pending rows, which are derived now: of as many as give about so many."""
+        """Derives pending rows, as many as give about `rows` rows; returns these."""
 
     @abstractmethod
     def delta(self, deltas: Mapping[NodeId, Delta], changes: Sequence[InputChange | None]) -> Delta:
@@ -198,7 +198,7 @@ class Derivation:
 
     @property
     def flight(self) -> FlightKey:
-        """What waits for it waits for this, as if it were a lookup."""
+        """The flight that stands for it, as if it were a lookup."""
         return flight_of(self.node)
 
     def follow(self, total: Delta, deltas: Mapping[NodeId, Delta], changes: Sequence[InputChange | None]) -> None:
@@ -243,7 +243,7 @@ class Derivation:
 
 
 class Derivations:
-    """All derivations."""
+    """All derivations under way."""
 
     def __init__(self, context: Context, staging: Staging) -> None:
         self._limits = context.limits
@@ -262,7 +262,7 @@ class Derivations:
             rows = sum(len(_all_of(input_)) for input_ in over.union.inputs)
         if rows <= self._limits.derive_rows:
             return False
-        staged = self._staging.of(node)
+        staged = self._staging.staged_for(node)
         if staged is None:
             return False
         supply: Supply = BlockSupply(over) if isinstance(over, Use) else UnionSupply(over.union)
@@ -270,7 +270,7 @@ class Derivations:
         return True
 
     def over(self, source: BlockNode | UnionNode) -> Iterator[Derivation]:
-        """What is being derived from a block or a union."""
+        """Derivations under way from a block or a union."""
         if self.under_way:
             for child in source.children:
                 derivation = self.under_way.get(child.id)
@@ -304,7 +304,7 @@ class Derivations:
                 self.abandon(derivation)
 
     def abandon(self, derivation: Derivation) -> None:
-        """Nothing comes of it; who waits for it has to ask again."""
+        """Ends a derivation without a result; demands that wait for it attempt again."""
         del self.under_way[derivation.node.id]
         self._counters["derivation_abandoned"] += 1
         derivation.staged.abandon()
@@ -321,5 +321,5 @@ class Derivations:
 
 
 def flight_of(node: Stored) -> FlightKey:
-    """What those wait for who wait for a node to be derived."""
+    """Names the flight that stands for a node's derivation."""
     return (node.id, (), (), None)

@@ -1,4 +1,4 @@
-"""What an engine wants done. The shell performs a step's effects in their order, the leaf's as one commit."""
+"""Outputs of `Engine.step`. The shell performs a step's effects in their order, the leaf's as one commit."""
 
 from dataclasses import dataclass
 

@@ -46,7 +46,7 @@ from dataflow.types import Key, NodeId, Position, Snapshot
 
 
 class Engine:
-    """Views of an upstream, kept right by its change stream."""
+    """Views of an upstream, maintained by its change stream."""
 
     def __init__(
         self,
@@ -115,17 +115,17 @@ class Engine:
             events.DropView: self._drop_view,
             events.Read: demands.open_read,
             events.CancelRead: demands.cancel_read,
-            events.CancelUnawaited: lambda _: self._abandonment.look(),
-            events.LookupDone: self._with_snapshot(results.done),
-            events.LookupFailed: self._then_trim(results.failed),
-            events.LookupTooLarge: self._then_trim(results.too_large),
+            events.CancelUnawaited: lambda _: self._abandonment.cancel_unawaited(),
+            events.LookupDone: self._with_snapshot(results.lookup_done),
+            events.LookupFailed: self._then_trim(results.lookup_failed),
+            events.LookupTooLarge: self._then_trim(results.lookup_too_large),
             events.LoadBegun: self._with_snapshot(results.load_begun),
             events.LoadRows: results.load_rows,
             events.LoadDone: results.load_done,
             events.Work: results.work,
-            events.ForwardDone: self._with_snapshot(self._forwards.done),
-            events.RefreshDone: self._with_snapshot(self.refreshes.done),
-            events.RefreshFailed: self._then_trim(self.refreshes.failed),
+            events.ForwardDone: self._with_snapshot(self._forwards.forward_done),
+            events.RefreshDone: self._with_snapshot(self.refreshes.refresh_done),
+            events.RefreshFailed: self._then_trim(self.refreshes.refresh_failed),
             events.Pin: self._pin,
             events.Unpin: self._unpin,
             events.EvictKey: self._evict_key,
@@ -136,12 +136,12 @@ class Engine:
         }
 
     def step(self, event: events.Event) -> list[Effect]:
-        """Handles one event and returns what it wants done, in order."""
+        """Handles one event; returns its effects, in the order in which they must be performed."""
         self._context.effects.clear()
         self._demands.begin_step()
         self._handlers[type(event)](event)
         self._lookup_results.begin_lost_derivations()
-        self._refills.attempt(lost_to_correctness=type(event) is events.Apply)
+        self._refills.attempt_refills(lost_to_correctness=type(event) is events.Apply)
         self._context.now += 1
         self._flights.send()
         return list(self._context.effects)
@@ -154,7 +154,7 @@ class Engine:
     # The stream
 
     def _stream_started(self, event: events.StreamStarted) -> None:
-        """Everything known belongs to another stream: it goes, and what is wanted is looked up anew."""
+        """Evicts everything, which belongs to another stream, and issues lookups again."""
         for node in self.graph.stored():
             self._evictions.evict_all(node)
         self.ring.clear()
@@ -169,11 +169,11 @@ class Engine:
         for transactions in between(event.transactions):
             for transaction in transactions:
                 self.ring.append(transaction)
-            self._propagation.apply(transactions)
+            self._propagation.apply_transactions(transactions)
             for node, error in self._propagation.take_failed():
                 self._demands.contain([node], error)
-            self._lookup_results.applied(transactions)
-        self.refreshes.apply(event.transactions)
+            self._lookup_results.log_transactions(transactions)
+        self.refreshes.invalidate(event.transactions)
         for leaf, key in self._budget.evict_outgrown():
             self._refills.forget(leaf, key)
         self._reach(event.position)
@@ -325,11 +325,11 @@ class Engine:
         return self._backfills.working(self.applied)
 
     def loading(self) -> list[LoadState]:
-        """How far is what is kept whole and not there yet."""
+        """Progress of the full materializations that are being filled."""
         return self._backfills.states()
 
     def seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
-        """As `PublicationBarrier.seen_by`; None if `position` has not been applied."""
+        """See `PublicationBarrier.seen_by`; None if `position` has not been applied."""
         return self._barrier.seen_by(position) if position <= self.applied else None
 
     @property

@@ -1,4 +1,4 @@
-"""What can happen to an engine. Each is one call of `Engine.step`."""
+"""Inputs of an engine: each is one call of `Engine.step`."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from dataflow.types import Columns, Key, LookupId, Position, ReadId, RefreshId, 
 
 @dataclass(slots=True)
 class TableDelta:
-    """What one transaction did to one table, net: full rows, in the table's column order.
+    """Net change of one table by one transaction: full rows, in the table's column order.
 
     With `truncated`, all rows from before are gone and `added` is what came afterwards (`removed` is empty).
     With `overflow`, the transaction was too large to carry its rows: both lists are empty and anything may have
@@ -93,7 +93,7 @@ class InstallView:
 
 @dataclass(frozen=True, slots=True)
 class InstallRefresh:
-    """A view that is not kept incrementally, under an id that was never used before."""
+    """A view that is not maintained incrementally, under an id that was never used before."""
 
     id: ViewId
     view: RefreshView
@@ -258,7 +258,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Unpin:
-    """One `Pin` less."""
+    """Ends one `Pin`."""
 
     view: ViewId
     key: Key

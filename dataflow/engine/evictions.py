@@ -1,4 +1,4 @@
-"""Eviction of a key anywhere, with everything that depends on it (invariant I3; thesis §4.5).
+"""Eviction of a key anywhere, with everything that depends on it (invariant I3; Gjengset's thesis on Noria, §4.5).
 
 A key that a route drives by: its targets' keys go. A key that a later step of a route looks up: the known
 combinations of the earlier inputs that look it up are found, and their targets' keys go. All this before the rows
@@ -24,7 +24,7 @@ _LOOKS = 4096
 
 
 class Evictions:
-    """The cascade."""
+    """Evicts keys, dependents first."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ def _driving_part(use: Use, combination: Combination) -> Key | None:
 
 
 def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
-    """What a key may be covered by: a leaf's also in part."""
+    """Covers that a key may be covered by; a leaf's key also in part."""
     return (cover, node.ordered) if isinstance(node, Leaf) and node.ordered is not None else (cover,)
 
 

@@ -26,8 +26,7 @@ from dataflow.types import Columns, Key, Row
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """What is covered without a gap from `start` on shall reach further than `base` (None: shall begin at all); about
-    `rows` rows are wanted."""
+    """Coverage without a gap from `start` on, further than `base` (None: that begins at all), by about `rows` rows."""
 
     start: Cut
     base: Cut | None
@@ -39,7 +38,7 @@ Goal = Interval | Beyond
 
 
 def goal_of(leaf: Leaf, key: Key, extent: Extent) -> Goal | None:
-    """What a read's extent asks for, given what is covered when it comes; None is the whole key."""
+    """Translates a read's extent, given what is covered when the read comes; None is the whole key."""
     if leaf.ordered is None or extent is None:
         return None
     if isinstance(extent, Ahead):
@@ -48,7 +47,7 @@ def goal_of(leaf: Leaf, key: Key, extent: Extent) -> Goal | None:
 
 
 class Upqueries(Protocol):
-    """What `upquery.Upqueries` does for an extension."""
+    """Part of `upquery.Upqueries` that extensions use."""
 
     def ensure(self, node: Stored, columns: Columns, key: Key) -> bool:
         """Whether a whole key is covered now; if not, the flights it needs are noted."""
@@ -72,7 +71,7 @@ class Upqueries(Protocol):
 
 
 class Extensions:
-    """Extends leaves."""
+    """Extends covered intervals of leaves."""
 
     def __init__(self, upqueries: Upqueries, effects: Callable[[Effect], None]) -> None:
         self._upqueries = upqueries
@@ -123,7 +122,7 @@ class Extensions:
 
     @staticmethod
     def _gaps(coverage: OrderedCoverage, key: Key, goal: Goal) -> list[tuple[Interval, int | None]]:
-        """What to fetch: intervals, and how many rows of them."""
+        """Intervals to fetch, and how many rows of each."""
         if isinstance(goal, Interval):
             return [(gap, None) for gap in coverage.gaps(key, goal)]
         start = coverage.reaching(key, goal.start) or goal.start

@@ -1,4 +1,4 @@
-"""Lookups that are needed, sent, or held until the stream has reached them.
+"""Lookups from the time that a key is wanted until its rows are used or nobody waits for them.
 
 A *flight* is one key of one node, or a part of its rows, that is being looked up: equal misses share it. Flights of
 whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time, and of
@@ -162,7 +162,7 @@ class Flights:
             return True
         return False
 
-    def load(self, sent: LookupQuery) -> None:
+    def begin_load(self, sent: LookupQuery) -> None:
         """A lookup in flight is being answered in slices."""
         self.loading[sent.id] = self.outstanding.by_id.pop(sent.id)
 
@@ -196,7 +196,7 @@ class Flights:
             self._context.emit(CancelLookup(sent.id))
 
     def every(self) -> list[LookupQuery]:
-        """All lookups."""
+        """All lookups that are made already."""
         queued = [sent for of_table in self._waiting.values() for sent in of_table.queue]
         return [*queued, *self.outstanding.by_id.values(), *self.loading.values()]
 

@@ -1,8 +1,8 @@
-"""What keys of views need inside: which keys of inner nodes each has read, and what those take.
+"""Footprints of view keys: the keys of inner nodes that each has read, and the memory of those.
 
 *Theory*: an inner key stays while anything covered depends on it (`budget`). So what some keys of views hold inside is
 the union of what they lead to, not the sum; who wants to know what fewer of them would take needs to know which. That a
-key *may* depend on an inner key, by the rows that are known, keeps it, too, if another one has read it (`evict`).
+key *may* depend on an inner key, by the rows that are known, keeps it, too, if another one has read it (`evictions`).
 
 *Invariants*: an inner key is told after those that it has read itself. Nodes that are kept whole are left out: they
 take the same whatever is read. A step looks at one key; between two the engine may go on, so the whole is no picture of
@@ -36,8 +36,8 @@ _Name = tuple[NodeId, Cover | None, Key]
 
 @dataclass(slots=True)
 class Needs:
-    """Of a key: about what it takes (one of a view: its rows, as the policy weighs them); the places of the inner keys
-    that it has read itself, and of others that it may depend on."""
+    """Size of a key (one of a view: of its rows, as the policy weighs them), and places of the inner keys that it has
+    read itself, and of others that it may depend on."""
 
     key: Key
     size: int

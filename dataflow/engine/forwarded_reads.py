@@ -1,11 +1,11 @@
-"""Reads that filling cannot answer are forwarded: the view's SQL runs upstream.
+"""Forwarded reads: the upstream runs the view's SQL for reads that filling cannot answer.
 
 Once the stream has passed the snapshot's bound, the answer is exact from the last transaction it sees that touches
 the views' tables up to just before the first touching one that it does not see. If these cross, or the answer is older
 than what was applied when the read was asked, the read is forwarded again.
 
 A snapshot that misses what the stream does not bring (it was committed before the stream began, or changed a table
-before that was published) is exact nowhere that can be told: the stream may lack the whole transaction. Such a read
+before that was published) has no known position: the stream may lack the whole transaction. Such a read
 waits until a heartbeat sees all that, is forwarded again then, and fails when a few heartbeats did not.
 
 *Maintains*: a forward counts as a lookup in flight until it is answered, so the ring keeps what it may not see.
@@ -41,7 +41,7 @@ class ForwardedRead(UpstreamQuery[ForwardDone]):
 
 
 class ForwardedReads:
-    """All forwarded reads."""
+    """All forwarded reads that are not answered yet."""
 
     def __init__(self, context: Context, ring: Ring, barrier: PublicationBarrier) -> None:
         self._context = context
@@ -66,14 +66,14 @@ class ForwardedReads:
             return None
         return None if any(other.behind is behind for other in self.outstanding.by_id.values()) else behind
 
-    def done(self, event: ForwardDone) -> None:
+    def forward_done(self, event: ForwardDone) -> None:
         """Takes an answer, and uses it if the stream is far enough."""
-        self.outstanding.answered(event.id, event)
+        self.outstanding.take_answer(event.id, event)
         self.settle_due()
 
     def settle_due(self) -> None:
         """Answers, or repeats, the reads whose answers the stream has reached."""
-        for forwarded in self.outstanding.due():
+        for forwarded in self.outstanding.due_queries():
             self._settle(forwarded)
 
     def _settle(self, forwarded: ForwardedRead) -> None:
@@ -92,7 +92,7 @@ class ForwardedReads:
 
     def heartbeat(self, snapshot: Snapshot) -> None:
         """Resumes, or fails, paused reads."""
-        for forwarded, sees_enough in self.outstanding.resumed(snapshot):
+        for forwarded, sees_enough in self.outstanding.resumed_queries(snapshot):
             if sees_enough:
                 self._send(forwarded)
             else:

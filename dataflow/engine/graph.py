@@ -1,4 +1,4 @@
-"""The nodes of the views that are installed, shared where their relations are equal (joint optimization, OSDI'18 §5.1).
+"""Nodes of the installed views, shared where relations are equal (Noria's joint optimization, OSDI 2018, §5.1).
 
 A child's id is larger than its parents', so ascending ids are a topological order.
 

@@ -1,4 +1,4 @@
-"""Added rows whose route goes on through a hole (incongruent joins, thesis §4.5.2).
+"""Added rows whose route goes on through a hole (incongruent joins: Gjengset's thesis, §4.5.2).
 
 A row added to one input of a route makes new combinations: they may look up keys of later inputs that nobody has
 covered. The targets' keys that they belong to are evicted at the end of the step. A removed row needs nothing, unless

@@ -1,9 +1,9 @@
-"""A lookup's rows become current: rows(now) = rows(snapshot) + what each applied transaction did
+"""Installation of a lookup's rows, made current: rows(now) = rows(snapshot) + the changes of each applied transaction
 that the snapshot does not see.
 
 *Invariants*: runs only when the stream has reached the result's bound, so everything that the snapshot sees is applied.
 
-Not here: rows of which cannot be told what they saw (`uncertain_visibility`).
+Not here: rows whose snapshot may or may not include a transaction (`uncertain_visibility`).
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from dataflow.types import Delta, Key, Row
 
 
 class Installation:
-    """Installs results."""
+    """Installs rows of lookups."""
 
     def __init__(self, context: Context, ring: Ring, upqueries: Upqueries) -> None:
         self._limits = context.limits
@@ -36,7 +36,7 @@ class Installation:
         self._upqueries = upqueries
 
     def unseen(self, sent: LookupQuery, result: LookupDone) -> list[TableDelta]:
-        """What the result's snapshot does not see for sure of its table."""
+        """Changes of the lookup's table that the result's snapshot does not see for sure."""
         return self._ring.unseen(sent.chain.table, result.snapshot)
 
     def install(self, sent: LookupQuery, result: LookupDone, redo: list[Delta]) -> None:
@@ -145,7 +145,7 @@ class Installation:
 
 
 def redo_deltas(chain: ChainNode, unseen: list[TableDelta]) -> list[Delta]:
-    """What the transactions that a lookup did not see did to its chain."""
+    """Changes of a lookup's chain by the transactions that it did not see."""
     deltas = [chain.function.delta(delta.removed, delta.added) for delta in unseen]
     return [delta for delta in deltas if delta[0] or delta[1]]
 

@@ -1,4 +1,4 @@
-"""How large the keys of a view may be: a key with more rows, or bytes, is answered by the upstream, not stored.
+"""Limits of a view's keys: a key with more rows, or bytes, is answered by the upstream, not stored.
 
 *Maintains*: the number of rows of each covered key, for views with a limit of their own; which keys have outgrown it.
 
@@ -14,7 +14,7 @@ from dataflow.types import Key, Row
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What a view's key may have; None: no limit of its own."""
+    """Limits of a view's key; None: only the general ones."""
 
     rows: int | None = None
     bytes: int | None = None

@@ -7,7 +7,7 @@ from dataflow.types import Key
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an engine may take at once."""
+    """Limits of one engine."""
 
     #: Lookups upstream at the same time; more wait their turn (a cold start must not flatten the upstream). One table
     #: has two thirds of them at most: while it is locked, or slow, others are looked up.
@@ -48,5 +48,5 @@ class Limits:
 
 
 def key_bytes(key: Key) -> int:
-    """What a key's values take, as UTF-8."""
+    """Bytes of a key's values, as UTF-8."""
     return sum(len(value.encode()) for value in key if value is not None)

@@ -1,4 +1,4 @@
-"""Loads: lookups of everything that are answered in slices.
+"""Loads: lookups of everything that are answered in slices, with a redo log of their own.
 
 A load *reads* until it has all its rows, as one exact snapshot sees them; they are staged. What transactions do to its
 table meanwhile that the snapshot does not see goes to its log: first what the ring has of that, which kept all since
@@ -75,12 +75,12 @@ class Load:
 
     @property
     def node(self) -> Stored:
-        """What it is for."""
+        """The node that it fills."""
         return self.sent.node
 
     @property
     def flight(self) -> FlightKey:
-        """What waits for it waits for this."""
+        """The flight of its lookup."""
         return next(self.sent.flight_keys())
 
     def is_ready(self, applied: Position) -> bool:
@@ -112,7 +112,7 @@ class Load:
 
 
 class Loads:
-    """All loads."""
+    """All loads under way."""
 
     def __init__(
         self, staging: Staging, install: Install, logs: Callable[[], RedoLog], counters: "Counter[str]"
@@ -123,21 +123,21 @@ class Loads:
         self._counters = counters
         self.under_way: dict[LookupId, Load] = {}
 
-    def begin(self, sent: LookupQuery, event: LoadBegun, unseen: list[TableDelta]) -> bool:
+    def begin_load(self, sent: LookupQuery, event: LoadBegun, unseen: list[TableDelta]) -> bool:
         """Begins a load, given what the ring has that its snapshot does not see. Whether there is one now: after a
         TRUNCATE there is not."""
         if sent.columns or sent.part is not None or not event.snapshot.exact:
             raise InvariantViolation(f"lookup {sent.id} cannot be answered in slices")
         if any(delta.truncated or delta.overflow for delta in unseen):
             return False
-        staged = self._staging.of(sent.node) or Gathered(sent, event, self._install)
+        staged = self._staging.staged_for(sent.node) or Gathered(sent, event, self._install)
         load = Load(sent, event, sent.chain, self._logs(), staged, self._counters)
         load.note(unseen)
         self._counters["load_from_ring"] += bool(unseen)
         self.under_way[sent.id] = load
         return True
 
-    def read(self, lookup: LookupId, rows: list[Row]) -> None:
+    def stage_rows(self, lookup: LookupId, rows: list[Row]) -> None:
         """Some rows of a load came; nothing happens if nobody wants them any more."""
         load = self.under_way.get(lookup)
         if load is not None:
@@ -146,7 +146,7 @@ class Loads:
             load.rows += len(rows)
             load.staged.stage_found(rows)
 
-    def complete(self, lookup: LookupId, bound: Position) -> Load | None:
+    def complete_load(self, lookup: LookupId, bound: Position) -> Load | None:
         """A load has all its rows, which count when the stream is at `bound`; None if nobody wants them any more."""
         load = self.under_way.get(lookup)
         if load is not None:
@@ -154,7 +154,7 @@ class Loads:
             load.begun = replace(load.begun, bound=max(bound, load.begun.bound))
         return load
 
-    def applied(self, transactions: list[Transaction]) -> list[Load]:
+    def log_transactions(self, transactions: list[Transaction]) -> list[Load]:
         """Transactions were applied; returns the loads that cannot go on."""
         lost: list[Load] = []
         for load in self.under_way.values():
@@ -169,15 +169,15 @@ class Loads:
                 lost.append(load)
         return lost
 
-    def end(self, load: Load) -> None:
+    def end_load(self, load: Load) -> None:
         """A load is over, or its node has gone."""
         del self.under_way[load.sent.id]
         load.log.close()
 
     def abandon(self, sent: LookupQuery) -> None:
-        """Nothing comes of a lookup, whose node is still there. It need not be a load."""
+        """Ends the load of a lookup without a result, if there is one; its node goes on."""
         load = self.under_way.get(sent.id)
         if load is not None:
-            self.end(load)
+            self.end_load(load)
             self._counters["load_abandoned"] += 1
             load.staged.abandon()

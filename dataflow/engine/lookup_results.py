@@ -56,14 +56,14 @@ class LookupResults:
 
     # Lookups
 
-    def done(self, event: events.LookupDone) -> None:
+    def lookup_done(self, event: events.LookupDone) -> None:
         """Takes a result, and uses it if the stream is far enough."""
-        self._flights.outstanding.answered(event.id, event)
+        self._flights.outstanding.take_answer(event.id, event)
         self.settle_due()
 
     def settle_due(self) -> None:
         """Uses the results that the stream has reached."""
-        for sent in self._flights.outstanding.due():
+        for sent in self._flights.outstanding.due_queries():
             del self._flights.outstanding.by_id[sent.id]
             self._settle(sent)
 
@@ -107,7 +107,7 @@ class LookupResults:
         self._flights.land(sent)
         self._demands.landed(list(sent.flight_keys()), rows)
 
-    def failed(self, event: events.LookupFailed) -> None:
+    def lookup_failed(self, event: events.LookupFailed) -> None:
         """Fails the demands that wait for a lookup, or has their reads answered upstream."""
         sent = self._flights.take(event.id)
         if sent is None:
@@ -121,7 +121,7 @@ class LookupResults:
             self._demands.break_views(views_above(sent.node), event.reason)
         self._demands.fail_waiting(sent.flight_keys(), event.reason, event.retryable)
 
-    def too_large(self, event: events.LookupTooLarge) -> None:
+    def lookup_too_large(self, event: events.LookupTooLarge) -> None:
         """Looks each half of the keys up apart, or has reads of the one key forwarded."""
         if (sent := self._flights.take(event.id)) and not self._flights.halve(sent):
             self._upqueries.refuse(sent.node, sent.columns, *sent.keys)
@@ -164,16 +164,16 @@ class LookupResults:
             self._counters["repeated"] += 1
             self._backfills.abandon(sent)
             self._flights.pause(sent)
-        elif not self._loads.begin(sent, event, self._ring.unseen(sent.chain.table, event.snapshot)):
+        elif not self._loads.begin_load(sent, event, self._ring.unseen(sent.chain.table, event.snapshot)):
             self._counters["repeated"] += 1
             self._repeat(sent)
         else:
-            self._flights.load(sent)
+            self._flights.begin_load(sent)
 
     def load_rows(self, event: events.LoadRows) -> None:
         """Stages rows of a load."""
         try:
-            self._loads.read(event.id, event.rows)
+            self._loads.stage_rows(event.id, event.rows)
         except Exception as error:
             sent = self._loads.under_way[event.id].sent
             waiting = self._demands.waiting_for(sent.flight_keys())
@@ -183,13 +183,13 @@ class LookupResults:
 
     def load_done(self, event: events.LoadDone) -> None:
         """Completes a load, which catches up when the stream has reached its bound."""
-        load = self._loads.complete(event.id, event.bound)
+        load = self._loads.complete_load(event.id, event.bound)
         if load is not None and not load.is_ready(self._context.applied):
             self._context.emit(Reach(load.begun.bound))
 
-    def applied(self, transactions: list[events.Transaction]) -> None:
+    def log_transactions(self, transactions: list[events.Transaction]) -> None:
         """Logs transactions for the loads under way; begins the loads again that cannot go on."""
-        for load in self._loads.applied(transactions):
+        for load in self._loads.log_transactions(transactions):
             self._repeat(load.sent)
 
     def work(self, event: events.Work) -> None:

@@ -1,4 +1,4 @@
-"""What a graph is made of: stateless functions, and the nodes with coverage over them.
+"""Nodes of a graph: stateless functions, and the nodes with coverage over them.
 
 Kinds: a *chain node*, a *block node* and a *union node* are stateless functions; a *store* (rows), a *grouping*
 (groups), *partitions* (what windows and top-k make of them) and a *leaf* (coverage only, its rows live in the leaf
@@ -42,7 +42,7 @@ class ChainNode:
 
     @property
     def table(self) -> str:
-        """The base table."""
+        """The base table that the chain reads."""
         return self.relation.table
 
 
@@ -131,7 +131,7 @@ class Use:
         return self.route.key_positions
 
     def driving_key(self, key: Key) -> Key:
-        """What a target's key says of the driving input."""
+        """The part of a target's key that selects rows of the driving input."""
         return tuple([key[p] for p in self.route.key_positions])
 
     def cover_key(self, position: int, key: Key) -> Key:
@@ -140,7 +140,7 @@ class Use:
         return key if len(picks) == len(key) else tuple([key[p] for p in picks])
 
     def covered_sources(self, position: int) -> tuple[Source, ...]:
-        """Where the key that must be covered for a step comes from."""
+        """Sources of the key that must be covered for a step."""
         sources = self.route.steps[position - 1].sources
         return tuple([sources[p] for p in self.picks[position]])
 
@@ -215,7 +215,7 @@ class Stored(ABC):
 
     @abstractmethod
     def coverages(self) -> Mapping[Cover, Coverage]:
-        """All coverage."""
+        """Coverage by the columns, or the order, of its keys."""
 
     def covered(self, columns: Columns, key: Key) -> bool:
         """Whether all of `key` is covered."""
@@ -318,7 +318,7 @@ class Store(InnerNode):
 
 
 class OperatorNode(InnerNode):
-    """What an operator with state of its own makes of the source's rows."""
+    """Output of an operator with state of its own, known in part."""
 
     @property
     @abstractmethod
@@ -464,7 +464,7 @@ class Leaf(Stored):
         return () if self.full else key
 
     def changes(self, delta: Delta) -> dict[Key, Delta]:
-        """What of the source's change is under covered keys, by key. A NULL parameter matches nothing."""
+        """The part of the source's change that is under covered keys, by key. A NULL parameter matches nothing."""
         covered = self.coverage.keys
         if not covered:
             return {}
@@ -479,7 +479,7 @@ class Leaf(Stored):
 
 
 def _held(coverage: OrderedCoverage, key: Key, change: Delta) -> Delta:
-    """What of a covered key's change is in its covered intervals."""
+    """The part of a covered key's change that is in its covered intervals."""
     if coverage.whole(key):
         return change
     removed, added = ([row for row in rows if coverage.holds(key, row)] for rows in change)

@@ -29,16 +29,16 @@ NOT_ENDED = "transactions that were open when the change stream began, or a tabl
 
 
 class UpstreamAnswer(Protocol):
-    """Rows of one snapshot, with the position at which everything that it sees is in the stream."""
+    """An answer of the upstream, from one snapshot."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot."""
+        """The snapshot that the rows were read from."""
         ...
 
     @property
     def bound(self) -> Position:
-        """The position."""
+        """Where everything that the snapshot sees is in the stream."""
         ...
 
 
@@ -106,7 +106,7 @@ class Outstanding(Generic[IdT, QueryT]):
         self._barrier = barrier
         self.by_id: dict[IdT, QueryT] = {}
 
-    def answered(self, id_: IdT, answer: UpstreamAnswer) -> None:
+    def take_answer(self, id_: IdT, answer: UpstreamAnswer) -> None:
         """Takes the answer of a query that is not paused, and asks for the stream to be read up to its bound."""
         query = self.by_id.get(id_)
         if query is not None and not query.paused:
@@ -114,7 +114,7 @@ class Outstanding(Generic[IdT, QueryT]):
             if not query.is_due(self._context.applied):
                 self._context.emit(Reach(answer.bound))
 
-    def due(self) -> Iterator[QueryT]:
+    def due_queries(self) -> Iterator[QueryT]:
         """The queries whose answers are due and include what they must; the caller ends, or issues, each. Pauses those
         whose answers do not."""
         for id_, query in list(self.by_id.items()):
@@ -130,7 +130,7 @@ class Outstanding(Generic[IdT, QueryT]):
         """Whether a snapshot sees everything of the query's tables that the stream does not bring."""
         return self._barrier.sees_enough(snapshot, query.tables)
 
-    def resumed(self, snapshot: Snapshot) -> Iterator[tuple[QueryT, bool]]:
+    def resumed_queries(self, snapshot: Snapshot) -> Iterator[tuple[QueryT, bool]]:
         """The paused queries that a heartbeat's snapshot ends: the caller issues them (True), or gives them up."""
         for query in [query for query in self.by_id.values() if query.paused]:
             if self.admits(query, snapshot):
@@ -143,7 +143,7 @@ class Outstanding(Generic[IdT, QueryT]):
         query.rounds += 1
         return query.rounds <= self._context.limits.forward_rounds
 
-    def unawaited(self, is_awaited: Callable[[QueryT], bool]) -> list[QueryT]:
+    def unawaited_queries(self, is_awaited: Callable[[QueryT], bool]) -> list[QueryT]:
         """Looks at the queries without an answer; returns those that nobody has waited for at several looks."""
         queries = [query for query in self.by_id.values() if query.answer is None]
         for query in queries:

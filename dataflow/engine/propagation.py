@@ -23,7 +23,7 @@ from dataflow.types import Delta, NodeId
 
 
 class Propagation:
-    """Applies transactions."""
+    """Applies transactions to the nodes of a graph."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Propagation:
         #: Of these, the ones that failed in a way that the upstream does not know, and how.
         self._failed: list[tuple[Stored, Exception]] = []
 
-    def apply(self, transactions: list[Transaction]) -> None:
+    def apply_transactions(self, transactions: list[Transaction]) -> None:
         """Applies committed transactions as one."""
         tables = _by_table(transactions)
         for table, delta in tables.items():

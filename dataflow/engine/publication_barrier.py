@@ -1,8 +1,9 @@
-"""What the stream does not bring: all before it began, and what transactions did to a table before that joined.
+"""Barrier for rows that miss changes which the stream does not bring: those committed before it began, and those of
+transactions to a table before that was added to the publication.
 
 *Maintains*: a table is *joining* until all that was open when it joined is known to be applied.
 
-Not here: what is done with rows that do not see enough (`engine`, `forwarded_reads`, `refreshed_views`).
+Not here: queries that wait for a snapshot that sees enough (`outstanding`).
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from dataflow.types import Position, Snapshot
 
 
 class PublicationBarrier:
-    """Where the stream began, and which tables joined it later."""
+    """Start of the stream, and the tables that joined it later."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
@@ -24,7 +25,7 @@ class PublicationBarrier:
         self.joining: dict[str, Position | None] = {}
 
     def restart(self, snapshot: Snapshot) -> None:
-        """The stream begins."""
+        """Begins a stream, of which `snapshot` sees the start."""
         self._barriers.clear()
         self.joining.clear()
         self._start = snapshot

@@ -1,4 +1,4 @@
-"""Which keys of views the eviction policy ranks, and what it is told of them.
+"""Keys of views as the eviction policy ranks them: their weights, costs and uses.
 
 A key weighs the bytes of its rows, which are in the leaf store, and a fixed part for what is held here; it costs what
 its last fill took.
@@ -134,7 +134,7 @@ class Ranking:
             self._policy.forget((view.view_id, key))
 
     def touched(self, keys: Iterable[tuple[ViewId, Key, int]]) -> None:
-        """Keys were read."""
+        """Counts reads of keys."""
         for view_id, key, times in keys:
             self._policy.touch((view_id, key), times)
 

@@ -1,4 +1,4 @@
-"""What a read wants, by how its views are kept.
+"""Wants of a read, by the tier of its views.
 
 Not here: demands (`demands`, `upquery`), reads of refreshed views (`refreshed_views`).
 """
@@ -30,7 +30,7 @@ class ReadWants:
 
 
 def wants_of(event: Read, graph: Graph, refreshes: RefreshedViews, limits: Limits) -> ReadWants | None:
-    """What a read wants; None if one of its views was dropped."""
+    """Takes a read apart; None if one of its views was dropped."""
     wanted = ReadWants()
     for view_id, key, extent in event.keys:
         leaf = graph.leaves.get(view_id)

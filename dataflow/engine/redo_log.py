@@ -1,4 +1,4 @@
-"""What transactions did to a table while it was being loaded, kept until the load has its rows.
+"""Redo log of a load: the changes of its table, from its snapshot until it has its rows.
 
 Not here: logs on disk, which the shell makes (`service.runtime.loading`).
 """
@@ -18,7 +18,7 @@ class RedoLog(Protocol):
         ...
 
     def append(self, delta: TableDelta) -> None:
-        """One transaction's change."""
+        """Adds one transaction's change."""
         ...
 
     def take(self, rows: int) -> list[TableDelta]:
@@ -26,7 +26,7 @@ class RedoLog(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing of it is needed any more."""
+        """Drops the log and its resources."""
         ...
 
 
@@ -39,16 +39,13 @@ class MemoryLog:
 
     @property
     def rows(self) -> int:
-        """See `RedoLog`."""
         return self._rows
 
     def append(self, delta: TableDelta) -> None:
-        """See `RedoLog`."""
         self._deltas.append(delta)
         self._rows += _rows_of(delta)
 
     def take(self, rows: int) -> list[TableDelta]:
-        """See `RedoLog`."""
         taken: list[TableDelta] = []
         while self._deltas and rows > 0:
             delta = self._deltas.popleft()
@@ -58,7 +55,6 @@ class MemoryLog:
         return taken
 
     def close(self) -> None:
-        """See `RedoLog`."""
         self._deltas.clear()
         self._rows = 0
 

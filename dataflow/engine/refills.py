@@ -1,4 +1,4 @@
-"""What is filled again although nobody reads it: what must be there, and what is hot.
+"""Refills: lost keys that are filled again before a reader asks, because they must be covered or are hot.
 
 Pinned keys and full views are owed: they are tried until they are there (but for keys that are covered in part: who
 follows one reads what it wants of it). A hot key, one that was read since it was filled, that correctness took (an
@@ -47,8 +47,8 @@ class Refills:
         first = leaf.coverage.covered(key)[0]
         self._hot[leaf, key] = Want(leaf, key, None if first == WHOLE else first)
 
-    def attempt(self, lost_to_correctness: bool) -> None:
-        """What must be there, or is hot, and was evicted is looked up again in the same step."""
+    def attempt_refills(self, lost_to_correctness: bool) -> None:
+        """Attempts the keys again that this step has evicted and that must be covered, or are hot."""
         while owed := self._take_owed():
             for demand in owed:
                 self._attempt_one(demand, "refill")
@@ -64,12 +64,12 @@ class Refills:
             self._attempt(demand)
 
     def _take_owed(self) -> list[Demand]:
-        """What must be there."""
+        """Demands for the keys that must be covered."""
         owed, self._owed = self._owed, {}
         return [Demand([Want(leaf, key)]) for leaf, key in owed]
 
     def _take_hot(self) -> list[Demand]:
-        """What was hot, as much of it as there is room for."""
+        """Demands for hot keys, as many as there is room for."""
         if not self._hot:
             return []
         hot, self._hot = list(self._hot.values()), {}
@@ -81,5 +81,5 @@ class Refills:
         self._hot.pop((leaf, key), None)
 
     def forget_hot(self) -> None:
-        """What was hot was not lost to correctness: it stays away until somebody reads it."""
+        """Drops the hot keys, which were not lost to correctness: they stay holes until somebody reads them."""
         self._hot.clear()

@@ -1,4 +1,4 @@
-"""Views that are not kept incrementally: which of their keys are cached, and when they are stale.
+"""Views that are not maintained incrementally: which of their keys are cached, and when they are stale.
 
 A key that is read and not covered is *fetched*: the view's SQL runs upstream for it (`Refresh`), once however many
 wait. What comes back is exact from the last transaction that its snapshot sees and that may touch the key up to just
@@ -143,7 +143,7 @@ class Readers(Protocol):
 
 
 class RefreshedViews:
-    """All refreshed views."""
+    """All refreshed views, with the reads and fetches of their keys."""
 
     def __init__(
         self, context: Context, ring: Ring, ranking: Ranking, barrier: PublicationBarrier, readers: Readers
@@ -206,7 +206,7 @@ class RefreshedViews:
 
     # Reads
 
-    def open(self, read: RefreshRead) -> None:
+    def open_read(self, read: RefreshRead) -> None:
         """Answers a read, or fetches what is missing."""
         broken = next((leaf.broken for leaf, _ in read.keys if leaf.broken), None)
         if broken is not None:
@@ -292,7 +292,7 @@ class RefreshedViews:
 
     def cancel_unawaited(self) -> None:
         """Looks once; cancels what nobody has waited for at several looks (`abandonment`)."""
-        for fetch in self.fetches.unawaited(lambda fetch: fetch.is_awaited):
+        for fetch in self.fetches.unawaited_queries(lambda fetch: fetch.is_awaited):
             self._counters["refresh_unawaited"] += 1
             self._abandon(fetch)
 
@@ -305,12 +305,12 @@ class RefreshedViews:
         self.fetches.by_id.pop(fetch.id, None)
         self._by_key.pop((fetch.leaf.view_id, fetch.key), None)
 
-    def done(self, event: RefreshDone) -> None:
-        """Rows have come."""
-        self.fetches.answered(event.id, event)
+    def refresh_done(self, event: RefreshDone) -> None:
+        """Takes rows, and uses them if the stream is far enough."""
+        self.fetches.take_answer(event.id, event)
         self.settle_due()
 
-    def failed(self, event: RefreshFailed) -> None:
+    def refresh_failed(self, event: RefreshFailed) -> None:
         """Ends a fetch that has failed, and the reads that wait for it."""
         fetch = self.fetches.by_id.get(event.id)
         if fetch is None:
@@ -324,7 +324,7 @@ class RefreshedViews:
 
     def settle_due(self) -> None:
         """Uses, or repeats, the fetches whose rows the stream has reached."""
-        for fetch in self.fetches.due():
+        for fetch in self.fetches.due_queries():
             self._settle(fetch)
 
     def _settle(self, fetch: Fetch) -> None:
@@ -379,7 +379,7 @@ class RefreshedViews:
         return general.hold_rows(rows) and fetch.leaf.limits.hold_rows(rows)
 
     def _exact(self, fetch: Fetch, snapshot: Snapshot) -> Position | None:
-        """Where the rows are exact, latest; None: nowhere that can be told."""
+        """Latest position at which the rows are exact; None if it is not known."""
         leaf = fetch.leaf
         alone = Coverage(leaf.coverage.columns)
         alone.add(fetch.key)
@@ -417,7 +417,7 @@ class RefreshedViews:
             self._emit(CancelRefresh(fetch.id))
             self._send(fetch)
 
-    def apply(self, transactions: Iterable[Transaction]) -> None:
+    def invalidate(self, transactions: Iterable[Transaction]) -> None:
         """Makes holes of what committed transactions may have changed."""
         if not self._by_table:
             return
@@ -482,7 +482,7 @@ class RefreshedViews:
                 self._want(leaf, key)
 
     def unpin(self, view_id: ViewId, key: Key) -> None:
-        """One subscription less."""
+        """Ends a subscription to a key."""
         leaf = self.leaves.get(view_id)
         if leaf is not None:
             left = leaf.pins.pop(key, 0) - 1
@@ -493,7 +493,7 @@ class RefreshedViews:
 
     def heartbeat(self, snapshot: Snapshot) -> None:
         """Resumes, or gives up, paused fetches; fetches pinned keys that could not be stored again."""
-        for fetch, sees_enough in self.fetches.resumed(snapshot):
+        for fetch, sees_enough in self.fetches.resumed_queries(snapshot):
             if sees_enough:
                 self._send(fetch)
             else:

@@ -1,5 +1,4 @@
-"""Recently applied transactions, kept for lookups whose snapshot does not see them
-(ARCHITECTURE.md, "Versioned lookups").
+"""Recently applied transactions, kept for lookups whose snapshot does not see them.
 
 A lookup's result becomes current by adding what every applied transaction that its snapshot does not see did to its
 table. A transaction leaves once a snapshot sees it that was taken before every lookup still in flight was issued: what
@@ -67,7 +66,7 @@ class Ring:
         return takewhile(lambda t: t.end <= position, self._entries)
 
     def unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
-        """What the transactions that `snapshot` does not see for sure did to `table`, in stream order."""
+        """Changes of `table` by the transactions that `snapshot` does not see for sure, in stream order."""
         return [
             delta
             for t in self._entries
@@ -75,19 +74,19 @@ class Ring:
         ]
 
     def unsure(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
-        """What the transactions that `snapshot` may have seen or not did to `table`, in stream order."""
+        """Changes of `table` by the transactions that `snapshot` may have seen or not, in stream order."""
         return [
             delta for t in self._entries if (delta := t.tables.get(table)) is not None and snapshot.unsure(t.id, t.end)
         ]
 
     def since_unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
-        """What was done to `table` from the first transaction on that `snapshot` does not see for sure."""
+        """Changes of `table` from the first transaction on that `snapshot` does not see for sure."""
         later = dropwhile(lambda t: snapshot.sees(t.id, t.end), self._entries)
         return [delta for t in later if (delta := t.tables.get(table)) is not None]
 
     def join(self, table: str, bound: Position) -> None:
-        """What changed `table` before the stream had it ended at or before `bound`, and all that may be told of it from
-        now on was read with that."""
+        """Notes that everything that changed `table` before the stream had it ended at or before `bound`; all answers
+        from now on have seen it."""
         self._trimmed[table] = max(bound, self._trimmed.get(table, -1))
 
     def _touching(self, tables: frozenset[str]) -> Iterator[Transaction]:
@@ -131,7 +130,7 @@ class Ring:
         applied: Position,
         concerns: Callable[[Transaction], bool] = lambda _: True,
     ) -> Position | None:
-        """Where the rows that `snapshot` saw of `tables` are exact; None if transactions cross.
+        """Position at which the rows that `snapshot` saw of `tables` are exact; None if transactions cross.
 
         From the last one that it sees up to just before the first that it does not see. What was trimmed it sees. One
         that it may have seen or not crosses every other. So does one that it does not see and that has overflown: the

@@ -1,4 +1,4 @@
-"""What is kept whole, while it is being put together: rows that nobody reads yet, of which nothing is covered.
+"""Staging of full materializations: rows that nobody reads yet, of which nothing is covered.
 
 A store, a grouping or partitions have a *twin*, a node of their kind that is in no graph and that everything goes into;
 at the end its rows take the place of what the node knew, which are some of them. A full leaf has no rows here: they are
@@ -50,7 +50,7 @@ class Staged(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Nothing comes of it; the node is still there."""
+        """Drops the rows; the node goes on without them."""
 
     def state_bytes(self) -> int:
         """About what it takes."""
@@ -210,8 +210,8 @@ class Staging:
         self._ranking = ranking
         self._emit = effects
 
-    def of(self, node: Stored) -> Staged | None:
-        """Where a node's rows are put together; None for what is not kept whole."""
+    def staged_for(self, node: Stored) -> Staged | None:
+        """Begins the staging of a node's rows; None for a leaf that is not full."""
         if isinstance(node, Store):
             return Twin(node, Store(node.id, node.source))
         if isinstance(node, GroupingNode):

@@ -1,4 +1,4 @@
-"""A lookup's rows where it cannot be told whether its snapshot saw a transaction (MySQL 8).
+"""Uncertain visibility: rows of a lookup whose snapshot may or may not include a transaction (MySQL 8).
 
 Rows of keys that no such transaction touches are as good as any. Of the others:
 
@@ -9,7 +9,7 @@ Rows of keys that no such transaction touches are as good as any. Of the others:
 
 *Invariants*: the ring has every transaction behind one that is unsure (`ring`), so a last image there is the last one.
 
-Not here: how often a key is looked up again (`engine`), how rows are installed (`installation`).
+Not here: how often a key is looked up again (`demands`), how rows are installed (`installation`).
 """
 
 from collections.abc import Collection
@@ -28,7 +28,7 @@ from dataflow.types import Columns, Delta, Key, Row, columns_of
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What may be done with a lookup's rows."""
+    """Judgement of a lookup's rows."""
 
     #: What makes them current.
     redo: list[Delta]
@@ -46,7 +46,7 @@ class UncertainVisibility:
         self._catalog = catalog
 
     def judge(self, sent: LookupQuery, result: LookupDone, unseen: list[TableDelta]) -> Verdict:
-        """What may be done with a result, given what its snapshot does not see for sure."""
+        """Judges a result, given the changes that its snapshot does not see for sure."""
         chain, snapshot = sent.chain, result.snapshot
         if snapshot.exact:
             return Verdict(redo_deltas(chain, unseen))
@@ -62,7 +62,7 @@ class UncertainVisibility:
         return Verdict([last_images(result.rows, redo_deltas(chain, since), unique)], replaced=True)
 
     def _unique(self, sent: LookupQuery, chain: ChainNode) -> Columns | None:
-        """Where the rows that were looked up have a unique key of their table."""
+        """Positions of a unique key of the table in the rows that were looked up; None if they have none."""
         if isinstance(sent.node, GroupingNode):
             return None
         shown = {c.index: at for at, c in enumerate(chain.relation.columns) if isinstance(c, ColumnRef)}

@@ -1,4 +1,4 @@
-"""Upqueries: who waits for which keys, and how a hole is filled.
+"""Upqueries: the demands that wait for keys, and the filling of holes.
 
 A *demand* (a read, a pin, a full view's load) wants keys of leaves covered, or parts of them. It is tried
 synchronously: a route is walked over what is covered, and whatever is not becomes a flight, as many as can be known in

@@ -20,13 +20,13 @@ def lookup_that_others_wait_for() -> AbstractContextManager[Any]:
 
 def cancelled_lookup_is_joined() -> AbstractContextManager[Any]:
     """Whoever comes after a lookup was cancelled waits for it."""
-    look, land = Abandonment.look, Flights.land
+    look, land = Abandonment.cancel_unawaited, Flights.land
 
     def mutant(self: Abandonment) -> Any:
         with patch.object(Flights, "land", lambda flights, sent: None if sent.issued else land(flights, sent)):
             return look(self)
 
-    return patch.object(Abandonment, "look", mutant)
+    return patch.object(Abandonment, "cancel_unawaited", mutant)
 
 
 def fetch_that_is_waited_for() -> AbstractContextManager[Any]:

@@ -22,24 +22,24 @@ def no_redo_for_loads() -> AbstractContextManager[Any]:
 
 def load_without_the_rings_part() -> AbstractContextManager[Any]:
     """A load's log begins with what is applied after the load began."""
-    begin = Loads.begin
+    begin = Loads.begin_load
 
     def mutant(self: Any, sent: Any, event: Any, unseen: list[TableDelta]) -> bool:
         return begin(self, sent, event, [delta for delta in unseen if delta.truncated or delta.overflow])
 
-    return patch.object(Loads, "begin", mutant)
+    return patch.object(Loads, "begin_load", mutant)
 
 
 def seen_logged_too() -> AbstractContextManager[Any]:
     """A load's log has what is applied after it began although its snapshot saw it."""
-    applied = Loads.applied
+    applied = Loads.log_transactions
 
     def mutant(self: Any, transactions: Any) -> Any:
         sees = patch.object(SimulatedSnapshot, "sees", lambda *_: False)
         with sees, patch.object(BinlogSnapshot, "sees", lambda *_: False):
             return applied(self, transactions)
 
-    return patch.object(Loads, "applied", mutant)
+    return patch.object(Loads, "log_transactions", mutant)
 
 
 def truncate_ignored_while_loading() -> AbstractContextManager[Any]:

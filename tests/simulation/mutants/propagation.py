@@ -20,7 +20,7 @@ def new_state_on_all_sides() -> AbstractContextManager[Any]:
 
 def truncate_ignored() -> AbstractContextManager[Any]:
     """TRUNCATE leaves the known rows."""
-    apply = Propagation.apply
+    apply = Propagation.apply_transactions
 
     def without(transaction: Transaction) -> Transaction:
         tables = {table: replace_truncated(delta) for table, delta in transaction.tables.items()}
@@ -29,7 +29,7 @@ def truncate_ignored() -> AbstractContextManager[Any]:
     def mutant(self: Any, transactions: list[Transaction], *joining: Any) -> None:
         apply(self, [without(t) for t in transactions], *joining)
 
-    return patch.object(Propagation, "apply", mutant)
+    return patch.object(Propagation, "apply_transactions", mutant)
 
 
 def replace_truncated(delta: TableDelta) -> TableDelta:

@@ -14,7 +14,7 @@ from tests.simulation.mutants.propagation import replace_truncated
 
 def stale_answer_kept() -> AbstractContextManager[Any]:
     """A change leaves the refreshed keys that it touches."""
-    return patch.object(RefreshedViews, "apply", lambda *_: None)
+    return patch.object(RefreshedViews, "invalidate", lambda *_: None)
 
 
 def invalidating(keys: Callable[[Invalidator, TableDelta, Any], Any]) -> AbstractContextManager[Any]:
@@ -78,8 +78,8 @@ def unseen_transaction_of_a_refresh() -> AbstractContextManager[Any]:
 
 def refresh_before_the_bound() -> AbstractContextManager[Any]:
     """Rows are stored although the stream has not brought all that they see."""
-    done = RefreshedViews.done
-    return patch.object(RefreshedViews, "done", lambda self, event: done(self, replace(event, bound=0)))
+    done = RefreshedViews.refresh_done
+    return patch.object(RefreshedViews, "refresh_done", lambda self, event: done(self, replace(event, bound=0)))
 
 
 def refresh_the_ring_forgets() -> AbstractContextManager[Any]:
