@@ -1,6 +1,6 @@
-"""UUIDs and network addresses of MariaDB as it prints them. Pure.
+"""Texts of MariaDB's UUIDs and network addresses. Pure.
 
-Not here: where their bytes come from (`column_values`).
+Not here: reading their bytes (`column_values`).
 """
 
 from ipaddress import IPv4Address
@@ -9,20 +9,21 @@ _WORDS = 8
 
 
 def uuid_text(data: bytes) -> str:
-    """16 bytes of a UUID."""
+    """Return the text of a UUID (16 bytes)."""
     text = data.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def inet4_text(data: bytes) -> str:
-    """4 bytes of an IPv4 address."""
+    """Return the text of an IPv4 address (4 bytes)."""
     return str(IPv4Address(data))
 
 
 def inet6_text(data: bytes) -> str:
-    """16 bytes of an IPv6 address: the first of the longest runs of zero words is ``::``; IPv4 inside is shown as such.
+    """Return the text of an IPv6 address (16 bytes): ``::`` for the first of the longest runs of zero words.
 
-    Unlike RFC 5952, a run may be of one word (MariaDB, ``Inet6::to_string``).
+    Embedded IPv4 addresses keep their notation. Unlike RFC 5952, a run may have one word (MariaDB,
+    ``Inet6::to_string``).
     """
     words = [int.from_bytes(data[i : i + 2], "big") for i in range(0, 16, 2)]
     start, length = _longest_gap(words)

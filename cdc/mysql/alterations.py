@@ -1,17 +1,17 @@
-"""The effects of ALTER TABLE on the rows of tables. Pure.
+"""Effects of ALTER TABLE on tables. Pure.
 
-MariaDB manual and MySQL manual, "ALTER TABLE": parts separated by commas, of which the last may end with partitioning;
-or one command about partitions, which goes to the end of the statement.
+MariaDB manual and MySQL manual, "ALTER TABLE": parts separated by commas, the last optionally followed by partitioning;
+or one command on partitions, up to the end of the statement.
 
-*Invariant*: a part that is not in these grammars raises `UnknownSyntax`.
+*Invariant*: a part outside these grammars raises `UnknownSyntax`.
 
-Not here: other statements (`statements`). Keys are the catalog's business.
+Not here: other statements (`statements`), new keys (the catalog).
 """
 
 from cdc.mysql.table_effects import EffectKind, TableEffect
 from cdc.mysql.tokens import TokenKind, TokenReader, UnknownSyntax
 
-#: Options of a table that leave all rows and all columns as they are; each has one value.
+#: Options of a table, with one value each, that change neither rows nor columns.
 _OPTIONS = frozenset(
     {
         "ALGORITHM",
@@ -54,7 +54,7 @@ _OPTIONS = frozenset(
 )
 #: Options of two words.
 _LONG_OPTIONS = (("CHARACTER", "SET"), ("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"))
-#: Parts that leave all rows and all columns as they are.
+#: Parts that change neither rows nor columns.
 _KEEPS = (
     ("FORCE",),
     ("ENABLE", "KEYS"),
@@ -64,7 +64,7 @@ _KEEPS = (
     ("SECONDARY_LOAD",),
     ("SECONDARY_UNLOAD",),
 )
-#: Parts after which the table is another one.
+#: Parts that invalidate the table's layout.
 _REDEFINES = (
     ("DISCARD", "TABLESPACE"),
     ("IMPORT", "TABLESPACE"),
@@ -76,22 +76,22 @@ _REDEFINES = (
     ("CONVERT", "TO", "CHARACTER", "SET"),
     ("CONVERT", "TO", "CHARSET"),
 )
-#: Commands about partitions: those that move rows among them, and those that remove or replace rows.
+#: Commands on partitions: those that keep the table's rows, and those that remove or replace rows.
 _KEEPING_PARTITIONS = frozenset({"ADD", "ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "REBUILD", "REORGANIZE", "REPAIR"})
 _CHANGING_PARTITIONS = frozenset({"DISCARD", "DROP", "IMPORT", "TRUNCATE"})
-#: Partitioning behind the last part.
+#: Partitioning after the last part.
 _PARTITIONING = (["PARTITION", "BY"], ["REMOVE", "PARTITIONING"], ["UPGRADE", "PARTITIONING"])
-#: Words behind ADD, DROP, RENAME and ALTER that are followed by a key or a constraint.
+#: Words after ADD, DROP, RENAME and ALTER that introduce a key or constraint.
 _KEYS = frozenset({"CHECK", "CONSTRAINT", "FOREIGN", "FULLTEXT", "INDEX", "KEY", "PRIMARY", "SPATIAL", "UNIQUE"})
 _ACTIONS = frozenset({"CASCADE", "SET"})
 
 
 def alterations(reader: TokenReader, ignores: bool) -> list[TableEffect]:
-    """The effects of a statement, from the table's name on; `ignores`: ALTER IGNORE. Raises UnknownSyntax."""
+    """Parse a statement from the table's name on; `ignores`: ALTER IGNORE. Raises UnknownSyntax."""
     reader.skip_existence()
     altered = _Altered(reader.table())
     reader.skip_wait()
-    if ignores:  # Rows that are in the way of a new key are dropped.
+    if ignores:  # Rows that violate a new key are dropped.
         altered.add(EffectKind.REWRITE)
     if ";" in reader.keywords():
         raise UnknownSyntax(";")
@@ -100,7 +100,7 @@ def alterations(reader: TokenReader, ignores: bool) -> list[TableEffect]:
     ordered = False
     for part in reader.parts():
         if altered.takes_partitions(part):
-            break  # The commas behind are between partitions.
+            break  # Later commas separate partitions.
         ordered = _is_order(part.keywords(), ordered)
         if not ordered:
             altered.takes(part)
@@ -108,17 +108,16 @@ def alterations(reader: TokenReader, ignores: bool) -> list[TableEffect]:
 
 
 def _is_order(words: list[str], ordered: bool) -> bool:
-    """Whether a part is ORDER BY, or one more column of it, which has commas between its columns."""
+    """Return whether a part is ORDER BY, or a further column of it."""
     if words[:2] == ["ORDER", "BY"]:
         return True
     return ordered and (len(words) == 1 or (len(words) == 2 and words[1] in ("ASC", "DESC")))
 
 
 class _Altered:
-    """A table while its ALTER TABLE is read.
+    """A table while its ALTER TABLE is parsed.
 
-    *State*: `_effects` in their order, as keys; `_columns`, those that are gone or of another kind; `_keys`, those that
-    are gone.
+    *State*: `_effects` in their order, as keys; `_columns`, dropped or with another type; `_keys`, dropped.
     """
 
     def __init__(self, table: tuple[str, str]) -> None:
@@ -128,18 +127,18 @@ class _Altered:
         self._keys: dict[str, None] = {}
 
     def add(self, kind: EffectKind, table: tuple[str, str] | None = None) -> None:
-        """Add an effect, on the table itself unless another one is named."""
+        """Add an effect on another table, or by default on the altered one."""
         self._effects[TableEffect(table or self._table, kind)] = None
 
     def effects(self) -> list[TableEffect]:
-        """All effects."""
+        """Return all effects."""
         named = ((EffectKind.ALTER, self._columns), (EffectKind.UNIQUE, self._keys))
         return [*self._effects, *(TableEffect(self._table, kind, tuple(names)) for kind, names in named if names)]
 
     # ── Partitions ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def takes_partitions(self, words: TokenReader) -> bool:
-        """A command about partitions; False if it is none."""
+        """Parse a command on partitions; return False if the part is none."""
         if words.skip_phrase("CONVERT", "TABLE"):
             self.add(EffectKind.REPLACE, words.table())
             words.require("TO", "PARTITION")
@@ -159,7 +158,7 @@ class _Altered:
         return True
 
     def _exchanged(self, kind: EffectKind, words: TokenReader) -> None:
-        """A partition's rows are another table's."""
+        """Parse the exchange of a partition with another table."""
         self.add(EffectKind.REWRITE)
         self.add(kind, words.table())
         if words.skip("WITH", "WITHOUT"):
@@ -169,7 +168,7 @@ class _Altered:
     # ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def takes(self, words: TokenReader) -> None:
-        """A part."""
+        """Parse a part."""
         if any(words.skip_phrase(*phrase) for phrase in _REDEFINES):
             self.add(EffectKind.ALTER)
         elif words.skip("RENAME"):
@@ -204,7 +203,7 @@ class _Altered:
     def _added(self, words: TokenReader) -> None:
         if words.peek() not in _KEYS:
             self._placed(words)
-        elif "PRIMARY" in words.keywords():  # Without strict mode NULLs in it become other values.
+        elif "PRIMARY" in words.keywords():  # Without strict mode NULLs in it are replaced.
             self.add(EffectKind.REWRITE)
         self._referenced(words)
 
@@ -221,14 +220,14 @@ class _Altered:
             _require_partitioning(words)
 
     def _redefined(self, words: TokenReader) -> None:
-        """Stored columns that are generated from this one have other values, too."""
+        """Parse a column's new definition; it also changes columns that are generated from it."""
         self._column(words)
         self.add(EffectKind.REWRITE)
         self._placed(words)
         self._referenced(words)
 
     def _defaulted(self, words: TokenReader) -> None:
-        """A default is for later rows."""
+        """Parse ALTER COLUMN; defaults concern later rows only."""
         if words.peek() in _KEYS:
             return
         words.skip("COLUMN")
@@ -238,24 +237,24 @@ class _Altered:
             self._columns[column] = None
 
     def _column(self, words: TokenReader) -> None:
-        """A column is gone or of another kind."""
+        """Note a column that is dropped or has another type."""
         words.skip("COLUMN")
         words.skip_existence()
         self._columns[words.name()] = None
 
     def _placed(self, words: TokenReader) -> None:
-        """A column is behind all others, unless it is said where."""
+        """Note a column with an explicit place; by default it is the last one."""
         if not {"FIRST", "AFTER"}.isdisjoint(words.keywords()):
             self.add(EffectKind.SHIFT)
 
     def _referenced(self, words: TokenReader) -> None:
-        """Rows that a foreign key changes are not in the log: such a table is not followed."""
+        """Note a foreign key with actions: the rows that it changes are not in the log."""
         found = words.keywords()
         if "REFERENCES" in found and not _ACTIONS.isdisjoint(found[found.index("REFERENCES") :]):
             self.add(EffectKind.ALTER)
 
     def _options(self, words: TokenReader) -> None:
-        """Options of the table, with or without commas between them."""
+        """Parse options of the table, which may be separated by commas."""
         while not words.at_end and not _is_partitioning(words):
             words.skip("DEFAULT")
             long = any(words.skip_phrase(*option) for option in _LONG_OPTIONS)
@@ -277,6 +276,6 @@ def _is_partitioning(words: TokenReader) -> bool:
 
 
 def _require_partitioning(words: TokenReader) -> None:
-    """Nothing is left but partitioning. Raises UnknownSyntax."""
+    """Raise UnknownSyntax if anything but partitioning is left."""
     if not words.at_end and not _is_partitioning(words):
         raise UnknownSyntax(words.peek())

@@ -1,16 +1,17 @@
-"""Which tables of the log are followed, how their rows are read, and what statements did to them. Pure.
+"""Bindings of the log's table maps to layouts of followed tables, and effects of statements on them. Pure.
 
-A table map is bound: to the layout of its table and a reader of its rows, or to nothing. What cannot be read as its
-layout says is told in a `SchemaNotice`, never guessed at.
+A table map is bound to the layout of its table and a reader of its rows, or is unbound. Rows that do not match the
+layout produce a `SchemaNotice`, never a guess.
 
-*Invariants*: layouts change only between transactions. A layout holds from its `since` on: what is older goes by
-unread, what a statement did later makes it old.
+*Invariants*: layouts change only between transactions. A layout is valid from its `since` on: older rows are skipped,
+and a later statement may invalidate it.
 
-Not here: transactions (`assembler`), whether a table map fits a layout (`compatibility`).
+Not here: transactions (`assembler`), whether a table map matches a layout (`compatibility`).
 """
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 from cdc.change import SchemaNotice, TableChange, TableLayout
 from cdc.mysql.compatibility import changed_columns, order_of
@@ -19,15 +20,15 @@ from cdc.mysql.rows import RowReader, row_reader
 from cdc.mysql.table_effects import EffectKind, TableEffect, TableName
 from cdc.mysql.table_map import TableMap
 
-#: Statements remembered for layouts that were read before them and come after.
+#: Effects of statements remembered for layouts that were read before them and are installed later.
 REMEMBERED = 1000
 
 
 class Binding:
-    """How the rows of one table map are taken.
+    """Conversion of the rows of one table map.
 
-    *State*: `change` is the open transaction's change of the table, None if it has none yet. What is not followed has a
-    change of its own that is never delivered and looks overflown, so that its rows are not even looked at.
+    *State*: `change` is the open transaction's change of the table, None if it has none yet. A table that is not
+    followed has an overflown change that is never delivered, so its rows are not decoded.
     """
 
     __slots__ = ("change", "key", "name", "reader")
@@ -42,12 +43,12 @@ class Binding:
 class Bindings:
     """The followed tables.
 
-    *State*: `notices` and `redefined`, what was found out and nobody has taken yet; `_old`, since when a table's rows
-    are not those of its layout; `_shifted`, since when its columns may be elsewhere.
+    *State*: `notices` and `redefined`, not taken yet; `_old`, position from which a table no longer matches its layout;
+    `_shifted`, position from which its columns may have another order.
     """
 
     def __init__(self, charsets: Mapping[int, str], fold_names: bool) -> None:
-        """`charsets` by the ids of their collations. `fold_names`: the server's table names have no case."""
+        """Follow no table yet. `charsets` by ids of collations; `fold_names`: table names are case insensitive."""
         self._charsets = charsets
         self._fold = fold_names
         self.layouts: dict[str, TableLayout] = {}
@@ -58,13 +59,13 @@ class Bindings:
         self._recent: deque[tuple[int, TableEffect]] = deque(maxlen=REMEMBERED)
         self._noticed: dict[str, SchemaNotice] = {}
         self.notices: list[SchemaNotice] = []
-        #: Names of relations that statements defined anew (`cdc.change.Batch`).
+        #: Names of relations that statements redefined (`Batch.redefined`).
         self.redefined: list[str] = []
 
     # ── Layouts ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def follow(self, layouts: Mapping[str, TableLayout]) -> None:
-        """Read these tables' rows, from the next transaction on."""
+        """Read the rows of these tables, from the next transaction on."""
         since = {name: layout.since for name, layout in layouts.items()}
         if layouts == self.layouts and since == self._since:
             self._next = None
@@ -72,7 +73,7 @@ class Bindings:
             self._next = dict(layouts)
 
     def renewed(self) -> bool:
-        """Between two transactions: take what was last asked for. Whether table maps must be bound anew."""
+        """Install the layouts of the last `follow`, between transactions; return whether to bind table maps again."""
         if self._next is None:
             return False
         layouts, self._next = self._next, None
@@ -95,7 +96,7 @@ class Bindings:
     # ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def bind(self, table: TableMap, position: int) -> Binding:
-        """How to take the table's rows in the transaction that begins at `position`."""
+        """Return the binding of a table map in the transaction that begins at `position`."""
         key = (table.database, table.table)
         name = self.name_of(key)
         layout = self.layouts.get(name)
@@ -104,11 +105,11 @@ class Bindings:
         return Binding(key, name, self._fit(name, layout, table))
 
     def is_passing(self, binding: Binding, position: int) -> bool:
-        """Whether it is bound to nothing only because its layout is younger."""
+        """Return whether the table map is unbound only because its layout is valid from a later position on."""
         return binding.reader is None and position < self._at(binding.name)
 
     def name_of(self, key: tuple[str, str]) -> str:
-        """The name under which a table is followed, if it is."""
+        """Return the table's qualified name, in the spelling under which it is followed."""
         name = qualified_name(*key)
         if self._fold and name not in self.layouts:
             return next((known for known in self.layouts if known.lower() == name.lower()), name)
@@ -116,13 +117,13 @@ class Bindings:
 
     def _fit(self, name: str, layout: TableLayout, table: TableMap) -> RowReader | None:
         if name in self._shifted and not table.names:
-            reason = f"{name} was altered, and the binary log does not say how. Run: {METADATA_STATEMENT}"
+            reason = f"{name} was altered, and the binary log lacks its column names. Run: {METADATA_STATEMENT}"
             self.notice(SchemaNotice(name, reason))
             return None
         order = order_of(layout, table)
         changed = changed_columns(layout, table, order, self._charsets)
         if changed and not table.names and None in order:
-            self.notice(SchemaNotice(name, f"{name} has fewer columns than it had."))
+            self.notice(SchemaNotice(name, f"{name} has fewer columns than before."))
             return None
         if changed:
             columns = ", ".join(changed)
@@ -131,8 +132,8 @@ class Bindings:
         reader = row_reader(layout, table, order)
         if isinstance(reader, str):
             reason = (
-                f"Values of column {reader} of {name} are stored in a way that is not known. "
-                f"If it is an old one, this renews it: ALTER TABLE {name} FORCE;"
+                f"Values of column {reader} of {name} have an unknown storage format. "
+                f"If the format is obsolete, run: ALTER TABLE {name} FORCE;"
             )
             self.notice(SchemaNotice(name, reason))
             return None
@@ -141,11 +142,16 @@ class Bindings:
     # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def redefine(self, effect: TableEffect, position: int) -> bool:
-        """A statement that ends at `position` did that. Whether table maps must be bound anew."""
-        if effect.kind in (EffectKind.TRUNCATE, EffectKind.REWRITE):
-            return False
-        if effect.kind in (EffectKind.REPLACE, EffectKind.VIEW, EffectKind.UNKNOWN):
-            self.redefined.append(_written(effect.table))
+        """Apply the effect of a statement that ends at `position`; return whether to bind table maps again."""
+        match effect.kind:
+            case EffectKind.TRUNCATE | EffectKind.REWRITE:
+                return False
+            case EffectKind.REPLACE | EffectKind.VIEW | EffectKind.UNKNOWN:
+                self.redefined.append(_relation_name(effect.table))
+            case EffectKind.ALTER | EffectKind.SHIFT | EffectKind.UNIQUE:
+                pass
+            case _:
+                assert_never(effect.kind)
         self._recent.append((position, effect))
         concerned = list(self._concerned(effect, position))
         for name in concerned:
@@ -153,7 +159,7 @@ class Bindings:
         return bool(concerned)
 
     def _concerned(self, effect: TableEffect, position: int) -> Iterator[str]:
-        """Followed tables that the statement was about, and whose layouts are from before."""
+        """Return followed tables that the effect concerns and whose layouts are older."""
         database, table = effect.table
         if database is not None and table is not None:
             names = [self.name_of((database, table))]
@@ -166,49 +172,58 @@ class Bindings:
         return name.lower() if self._fold else name
 
     def concerned(self, effect: TableEffect, position: int) -> list[str]:
-        """Followed tables that a statement which ends at `position` was about."""
+        """Return followed tables that the effect of a statement that ends at `position` concerns."""
         return list(self._concerned(effect, position))
 
     def _redefine(self, name: str, effect: TableEffect, position: int) -> None:
-        if effect.kind is EffectKind.SHIFT:
-            self._shifted[name] = position
-        elif effect.kind is EffectKind.UNIQUE:
-            lost = {key.lower() for key in effect.columns} & {key.lower() for key in self.layouts[name].unique_keys}
-            if lost:
-                self.notice(SchemaNotice(name, f"{name} lost a unique key."))
-        elif effect.kind is EffectKind.REPLACE:
-            self._old[name] = position
-            self.notice(SchemaNotice(name, f"{name} was dropped, renamed or created anew."))
-        elif effect.kind is EffectKind.UNKNOWN:
-            self._old[name] = position
-            self.notice(SchemaNotice(name, f"A statement that may concern {name} is not understood."))
-        elif not effect.columns:
-            self._old[name] = position
-            self.notice(SchemaNotice(name, f"{name} was altered."))
-        else:
-            altered = {column.lower() for column in effect.columns}
-            columns = tuple(column for column in self.layouts[name].columns if column.lower() in altered)
-            if columns:
-                listed = ", ".join(columns)
-                reason = f"Columns of {name} were dropped, renamed or altered: {listed}."
-                self.notice(SchemaNotice(name, reason, columns))
+        match effect.kind:
+            case EffectKind.SHIFT:
+                self._shifted[name] = position
+            case EffectKind.UNIQUE:
+                lost = {key.lower() for key in effect.columns} & {key.lower() for key in self.layouts[name].unique_keys}
+                if lost:
+                    self.notice(SchemaNotice(name, f"{name} lost a unique key."))
+            case EffectKind.REPLACE:
+                self._replaced(name, position, f"{name} was dropped, renamed or created again.")
+            case EffectKind.UNKNOWN:
+                self._replaced(name, position, f"A statement that may concern {name} is not understood.")
+            case EffectKind.ALTER | EffectKind.VIEW:
+                if effect.columns:
+                    self._columns_altered(name, effect.columns)
+                else:
+                    self._replaced(name, position, f"{name} was altered.")
+            case EffectKind.TRUNCATE | EffectKind.REWRITE:
+                raise AssertionError("these concern rows only")
+            case _:
+                assert_never(effect.kind)
+
+    def _replaced(self, name: str, position: int, reason: str) -> None:
+        self._old[name] = position
+        self.notice(SchemaNotice(name, reason))
+
+    def _columns_altered(self, name: str, altered: tuple[str, ...]) -> None:
+        lowered = {column.lower() for column in altered}
+        columns = tuple(column for column in self.layouts[name].columns if column.lower() in lowered)
+        if columns:
+            listed = ", ".join(columns)
+            self.notice(SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {listed}.", columns))
 
     # ── Notices ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def notice(self, notice: SchemaNotice) -> None:
-        """Tell of it, once until the table is followed anew."""
+        """Add a notice, unless it repeats the table's last one."""
         if self._noticed.get(notice.table) != notice:
             self._noticed[notice.table] = notice
             self.notices.append(notice)
 
     def take_notices(self) -> list[SchemaNotice]:
-        """What was found out since the last call."""
+        """Return the notices since the last call."""
         notices, self.notices = self.notices, []
         return notices
 
 
-def _written(relation: TableName) -> str:
-    """A relation's name; that of a database ends with a dot, that of all is empty."""
+def _relation_name(relation: TableName) -> str:
+    """Return a relation's name; a database's ends with a dot, that of all relations is empty."""
     database, name = relation
     if database is None:
         return ""

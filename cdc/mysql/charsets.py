@@ -1,9 +1,9 @@
-"""Text in the server's character sets, as the server itself converts it to UTF-8.
+"""Conversion of the server's character sets to text, equal to the server's own conversion to UTF-8.
 
-The binary log has strings in the character set of their column; lookups get them converted by the server. Python's
-codecs agree with MariaDB's on all characters but the ones named here (compared byte by byte with MariaDB 10.11).
+The binary log has strings in the character set of their column; the server converts them for lookups. Python's codecs
+agree with MariaDB's on all characters except those listed here (compared byte by byte with MariaDB 10.11).
 
-*Invariant*: bytes that stand for no character never raise: they become what the server shows for them.
+*Invariant*: invalid bytes never raise: they become the characters that the server prints for them.
 
 Not here: collations (`dataflow.collations`).
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 Decode = Callable[[bytes], str]
 
-#: Where Python's codec says the same, for every sequence of bytes that is valid.
+#: Character sets that Python's codec decodes alike, for every valid sequence of bytes.
 _SAME = {
     "utf8mb4": "utf-8",
     "utf8mb3": "utf-8",
@@ -29,7 +29,7 @@ _SAME = {
     "cp932": "cp932",
 }
 
-#: Character sets of one byte: Python's codec, and where it differs. What stands for nothing is shown as ``?``.
+#: Single-byte character sets: Python's codec, and its exceptions. Unassigned bytes become ``?``.
 _SINGLE: dict[str, tuple[str, dict[int, str]]] = {
     "ascii": ("ascii", {}),
     "cp850": ("cp850", {}),
@@ -54,7 +54,7 @@ _SINGLE: dict[str, tuple[str, dict[int, str]]] = {
 }
 
 _ARMENIAN = "".join(map(chr, [c for pair in zip(range(0x531, 0x557), range(0x561, 0x587), strict=True) for c in pair]))
-#: The upper halves of those that Python does not have.
+#: Upper halves of single-byte character sets without a codec in Python.
 _UPPER_HALVES = {
     "dec8": (
         "".join(map(chr, range(0x80, 0xA4))) + "?\xa5?\xa7\xa4\xa9\xaa\xab????\xb0\xb1\xb2\xb3?\xb5\xb6\xb7?\xb9\xba"
@@ -80,15 +80,15 @@ _UPPER_HALVES = {
         "\xb7\u221a\u207f\xb2\u25a0\xa0"
     ),
 }
-#: Python's Shift-JIS says FULLWIDTH REVERSE SOLIDUS for 0x815F.
+#: Python's Shift-JIS decodes 0x815F as FULLWIDTH REVERSE SOLIDUS.
 _SJIS = {0xFF3C: "\\"}
 
-#: All that are decoded.
+#: All supported character sets.
 KNOWN = frozenset({*_SAME, *_SINGLE, *_UPPER_HALVES, "sjis"})
 
 
 def decoder(charset: str) -> Decode | None:
-    """What turns bytes of a character set into text; None for one that is not known (exactly)."""
+    """Return the decoder of a character set; None if it is unsupported."""
     if charset in _SAME:
         codec = _SAME[charset]
         return lambda data: str(data, codec, "replace")
@@ -110,10 +110,10 @@ def _by_table(table: str) -> Decode:
 
 
 def client_text(text: bytes, charset: str | None) -> str:
-    """The text of a statement of a client with that character set, with U+FFFD for each byte that is not decoded.
+    """Decode a statement of a client with that character set; bytes that are not decoded become U+FFFD.
 
-    Parts of it are in UTF-8 whatever the client's is, namely names in what the server writes itself; so other bytes
-    than ASCII's are decoded for clients of UTF-8 only. Where those of several bytes may hide a quote, nothing is.
+    Names in statements that the server writes itself are in UTF-8 for any client; so bytes outside ASCII are decoded
+    for UTF-8 clients only. A statement in a multi-byte character set, whose bytes may contain quotes, is not decoded.
     """
     if charset is not None and charset.startswith("utf8"):
         return text.decode("utf-8", "replace")

@@ -1,12 +1,12 @@
-"""Values as the binary log's rows hold them, made the texts that `values` describes. Pure.
+"""Decoding of the binary log's values into canonical texts (`values`). Pure.
 
-MySQL source documentation, "Rows_event"; the formats are those of the storage engines' interface. The library that
-reads the log is not asked for values: it gives dates with a zero in them, labels of unknown sets, fractions of
-negative times and bytes of some character sets only in part, and takes three times as long.
+MySQL source documentation, "Rows_event"; the formats are those of the storage engines' interface. The library's
+decoder is not used: it loses zero dates, labels of unknown sets, fractions of negative times and bytes of some
+character sets, and takes three times as long.
 
-*Invariant*: a `Column` takes exactly the bytes of one value, whatever it is.
+*Invariant*: a `Column` consumes exactly the bytes of one value.
 
-Not here: NULLs and rows (`rows`); what lookups say (`values`).
+Not here: NULLs and rows (`rows`), values of lookups (`values`).
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from cdc.mysql.table_map import Field
 from cdc.mysql.values import BYTES, float4_text, float8_text
 
 _INTEGERS = {wire.TINY: 1, wire.SHORT: 2, wire.INT24: 3, wire.LONG: 4, wire.LONGLONG: 8}
-#: By width, signed and unsigned; three bytes have no format.
+#: Formats by width, signed and unsigned; three bytes have none.
 _FORMATS = {1: "<bB", 2: "<hH", 4: "<iI", 8: "<qQ"}
 _FLOAT4 = Struct("<f").unpack_from
 _FLOAT8 = Struct("<d").unpack_from
@@ -36,7 +36,7 @@ _ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
 def column_reader(field: Field, kind: ColumnType) -> Column | None:
-    """Reads values of a column that is stored as `field` and is of type `kind`; None if that is not supported."""
+    """Return the reader of values of type `kind` that are stored as `field`; None if unsupported."""
     code = field.type
     if code in _INTEGERS:
         return _integer(_INTEGERS[code], kind.unsigned)
@@ -60,7 +60,7 @@ def column_reader(field: Field, kind: ColumnType) -> Column | None:
 
 
 def column_skipper(field: Field) -> Column | None:
-    """Goes past values that nobody wants."""
+    """Return a reader that skips values."""
     return column_reader(field, ColumnType("varbinary"))
 
 
@@ -120,7 +120,7 @@ def _seconds_text(value: int) -> str:
 
 
 def _fraction(digits: int) -> Callable[[int], str]:
-    """Text of a fraction: one byte holds hundredths, two ten-thousandths, three millionths."""
+    """Return the text of a fraction: one byte has hundredths, two have ten-thousandths, three millionths."""
     if not digits:
         return lambda _: ""
     if digits % 2:
@@ -129,7 +129,7 @@ def _fraction(digits: int) -> Callable[[int], str]:
 
 
 def _datetime(digits: int) -> Column:
-    """A sign, 17 bits of months (13 a year), 5 of days, 5, 6 and 6 of the clock, and the fraction; big endian."""
+    """Read a sign, 17 bits of months (13 a year), 5 of days, 5, 6 and 6 of the time, and the fraction; big endian."""
     width = 5 + (digits + 1) // 2
     fraction = _fraction(digits)
 
@@ -144,7 +144,7 @@ def _datetime(digits: int) -> Column:
 
 
 def _time(digits: int) -> Column:
-    """10 bits of hours, 6 and 6 of minutes and seconds, and the fraction: one signed number, from an offset."""
+    """Read 10 bits of hours, 6 of minutes, 6 of seconds, and the fraction: one number with an offset as its zero."""
     width = 3 + (digits + 1) // 2
     bits = 8 * (width - 3)
     zero, mask = 0x800000 << bits, (1 << bits) - 1
@@ -192,7 +192,7 @@ _PLAIN: dict[int, Column] = {
     wire.NEWDATE: _date,
 }
 _TIMES = {wire.TIMESTAMP2: _timestamp, wire.DATETIME2: _datetime, wire.TIME2: _time}
-#: Before MySQL 5.6, and with ``mysql56_temporal_format = OFF``. With a fraction they do not say how long they are.
+#: Formats before MySQL 5.6, and with ``mysql56_temporal_format = OFF``. With a fraction their length is unknown.
 _OLD_TIMES: dict[int, Column] = {
     wire.TIMESTAMP: _old_timestamp,
     wire.DATETIME: _old_datetime,
@@ -212,7 +212,7 @@ def _label(texts: tuple[str, ...], number: int) -> str:
 
 
 def _set(width: int, labels: tuple[str, ...]) -> Column:
-    # Of labels that are long, fewer texts are remembered: 64 kB or so of each column.
+    # The cache holds about 64 kB for each column: fewer texts if labels are long.
     @lru_cache(maxsize=max(1 << 16, sum(map(len, labels))) // max(1, sum(map(len, labels))))
     def text(bits: int) -> str:
         return ",".join(label for i, label in enumerate(labels) if bits >> i & 1)
@@ -269,7 +269,7 @@ def _converted(width: int, convert: Callable[[bytes], str]) -> Column:
 
 
 def _converter(kind: ColumnType) -> Callable[[bytes], str] | None:
-    """Fixed lengths come without the zero bytes that they end with."""
+    """Return the conversion of bytes to text. Values of fixed length are stored without trailing zero bytes."""
     if kind.name == "binary":
         size = kind.length
         return lambda data: f"\\x{data.ljust(size, bytes(1)).hex()}"
@@ -285,7 +285,7 @@ def _converter(kind: ColumnType) -> Callable[[bytes], str] | None:
 
 
 def _uncompressed(data: bytes) -> bytes:
-    """MariaDB's COMPRESSED columns: nothing, or a byte (how, and the width of the size), the size, and zlib's bytes."""
+    """Decompress a COMPRESSED column of MariaDB: a byte (method, width of the size), the size, zlib's bytes."""
     if not data or not data[0]:
         return data[1:]
     return decompress(data[1 + (data[0] & 7) :], wbits=-15 if data[0] & 8 else 15)

@@ -1,9 +1,9 @@
-"""Whether the rows of a table map are those that a layout describes. Pure.
+"""Compatibility of table maps with layouts. Pure.
 
-*Invariant*: a column that is found to fit prints the values that lookups show; where the log does not say (names,
-signs, character sets, labels without full metadata) it is taken to be as the layout has it.
+*Invariant*: values of a compatible column have the same text as in lookups. Properties that the log lacks (names,
+signs, character sets and labels without full metadata) are assumed to be those of the layout.
 
-Not here: what statements say about tables (`statements`).
+Not here: effects of statements on tables (`statements`).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from cdc.mysql import table_map as wire
 from cdc.mysql.charsets import decoder
 from cdc.mysql.table_map import Field, TableMap
 
-#: Types of fields that a column's type is stored as.
+#: Types of fields that store a column's type.
 _STORED_AS: dict[str, frozenset[int]] = {
     "tinyint": frozenset({wire.TINY}),
     "smallint": frozenset({wire.SHORT}),
@@ -48,10 +48,10 @@ _NEW_TIMES = frozenset({wire.TIME2, wire.DATETIME2, wire.TIMESTAMP2})
 
 
 def order_of(layout: TableLayout, table: TableMap) -> list[int | None]:
-    """For each column of the layout, where it is in the rows; None if it is gone.
+    """Return, for each column of the layout, its index in rows; None if it was dropped.
 
-    Without names it is the columns' number that counts: new ones can only be at the end (`statements` says what else
-    happened).
+    Without names the number of columns decides: new columns can only be at the end, since statements that move columns
+    are handled separately (`statements`).
     """
     if table.names:
         at = {name.lower(): i for i, name in enumerate(table.names)}
@@ -62,7 +62,7 @@ def order_of(layout: TableLayout, table: TableMap) -> list[int | None]:
 def changed_columns(
     layout: TableLayout, table: TableMap, order: list[int | None], charsets: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Columns of the layout that are gone, of another type, or in another order (they may have swapped names)."""
+    """Return columns that were dropped, have another type, or another order (they may have swapped names)."""
     there = [i for i in order if i is not None]
     if there != sorted(there):
         return layout.columns
@@ -100,7 +100,7 @@ def _is_stored_as(kind: ColumnType, field: Field) -> bool:
 
 
 def _is_in(kind: ColumnType, charset: str) -> bool:
-    """Whether the log's character set is the column's. (Bytes have `binary`; a collation may be unknown.)"""
+    """Return whether the log's character set is the column's; unknown ones pass. (Bytes have `binary`.)"""
     if not charset or not kind.charset or kind.name == "json":
         return True
     return charset == kind.charset or {charset, kind.charset} <= {"utf8", "utf8mb3"}

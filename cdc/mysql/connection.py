@@ -1,9 +1,9 @@
-"""PyMySQL's connections, whose TLS costs nothing to prepare and which notice a peer that is gone. Blocking.
+"""PyMySQL's connections with a shared TLS context and TCP keepalive. Blocking.
 
-PyMySQL makes a context for each connection, also where TLS is only preferred and nobody's certificate is looked at, and
-reads all of the system's authorities into it: some 15 ms of processor time. One context does for all of those.
+PyMySQL makes a TLS context for each connection, and loads the system's certificate authorities into it (15 ms of
+processor time), even if certificates are not verified. One context serves all connections without verification.
 
-Not here: which options there are (`service.engine.databases.mysql.address`).
+Not here: options of connections (`service.engine.databases.mysql.address`).
 """
 
 import socket
@@ -22,10 +22,10 @@ else:
 
 
 class PreparedConnection(_Connection):
-    """A connection that takes a context that is there."""
+    """A connection with the shared TLS context and keepalive."""
 
     def connect(self, sock: Any = None) -> None:
-        """Connect, by `sock` if it is given, and have a peer that is gone noticed (`cdc.keepalive`)."""
+        """Connect, by `sock` if it is given, and enable TCP keepalive (`cdc.keepalive`)."""
         super().connect(sock)
         connected: socket.socket = self._sock  # type: ignore[attr-defined]
         if connected.family in (socket.AF_INET, socket.AF_INET6):
@@ -37,13 +37,13 @@ class PreparedConnection(_Connection):
 
 
 def open_connection(**options: Any) -> PreparedConnection:
-    """As ``pymysql.connect``; raises its errors and OSError."""
+    """Connect with the options of ``pymysql.connect``. Raises pymysql's errors and OSError."""
     return PreparedConnection(**options)
 
 
 @lru_cache(maxsize=1)
 def _unverified() -> ssl.SSLContext:
-    """Encrypts, and believes whoever answers."""
+    """Return the context that encrypts without verifying the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,23 +1,23 @@
-"""Decimals as the binary log and MySQL's JSON hold them. Pure.
+"""Decoding of decimals in the binary log and in MySQL's JSON. Pure.
 
-MySQL source code, ``decimal2bin``: nine digits in four bytes.
+MySQL source code, ``decimal2bin``.
 
-Not here: how lookups show them (`values`).
+Not here: decimals of lookups (`values`).
 """
 
 from collections.abc import Callable
 
-#: The value at an offset, and where it ends.
+#: Reads the value at an offset; returns it and its end.
 Column = Callable[[bytes, int], tuple[str, int]]
 
-#: Bytes that a group of so many decimal digits takes.
+#: Bytes of a group of decimal digits, by their number.
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def decimal_reader(precision: int, scale: int) -> Column:
-    """Reads values of decimal(precision, scale): nine digits in four bytes, the rest in fewer, big endian.
+    """Return the reader of decimal(precision, scale): groups of nine digits in four bytes, big endian.
 
-    The highest bit is the sign's; a negative number has all bits turned over.
+    Remaining digits take fewer bytes. The highest bit is the sign; a negative number has all bits inverted.
     """
     whole, behind = precision - scale, scale
     groups = [whole % 9, *[9] * (whole // 9), *[9] * (behind // 9), behind % 9]

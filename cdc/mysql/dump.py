@@ -1,13 +1,13 @@
-"""A connection that the server sends its binary log on, from a place in it.
+"""A connection on which the server sends its binary log.
 
-The library (mysql-replication) makes the connection and asks for the log: authentication, checksums, what MariaDB wants
-to be told, the request itself. Then its socket is read directly, without a thread: packets go to the assembler as they
-lie in the buffer. (Through the library's objects for packets, events and rows, the same costs many times as much: see
+The library (mysql-replication) opens the connection and requests the log: authentication, checksums, MariaDB's
+capabilities, the request itself. Its socket is then read directly, without a thread, and packets are passed to the
+assembler inside the receive buffer. (The library's objects for packets, events and rows are several times slower:
 ``load/micro/binlog_decoder.py``.)
 
-*Invariants*: `receive` never waits; after an error or the end a dump is of no use.
+*Invariants*: `receive` never blocks; after an error or the end a dump is unusable.
 
-Not here: what events mean (`assembler`), beginning anew (`stream`).
+Not here: events (`assembler`), reconnecting (`stream`).
 """
 
 import logging
@@ -24,25 +24,25 @@ from pymysqlreplication.event import RotateEvent  # type: ignore[import-untyped]
 
 from cdc.mysql.connection import open_connection
 
-#: How often the server says where it is when there is nothing to send.
+#: Interval of the server's heartbeats on an idle log.
 HEARTBEAT_S = 1
-#: How long the server waits for us to read: nobody does while one step fills a view of millions of rows.
+#: ``net_write_timeout``: the process does not read while one step fills a view of millions of rows.
 PATIENCE_S = 600
 RECEIVE_BYTES = 1 << 18
-#: A packet of this size goes on in the next one.
+#: A packet of this size is continued in the next one.
 _LARGEST = 0xFFFFFF
 _U32 = Struct("<I").unpack_from
 _EVENT, _ERROR, _END = 0x00, 0xFF, 0xFE
 
 
 class DumpEnded(Exception):
-    """The server sends no more."""
+    """The server has ended the log."""
 
 
 class Dump:
-    """One connection, in the middle of the log.
+    """One connection that receives the log.
 
-    *State*: `_buffer` from `_at` on is what came and was not taken; `_parts`, pieces of a packet above 16 MB.
+    *State*: `_buffer` from `_at` on, received and not consumed; `_parts`, pieces of a packet above 16 MB.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -54,11 +54,11 @@ class Dump:
         self._parts: list[bytes] = []
 
     def fileno(self) -> int:
-        """To wait for."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def receive(self) -> bool:
-        """Take what has arrived; False if nothing has. Raises OSError, DumpEnded."""
+        """Receive available data; return False if there is none. Raises OSError, DumpEnded."""
         try:
             data = self._socket.recv(RECEIVE_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError):
@@ -70,9 +70,9 @@ class Dump:
         return True
 
     def events(self) -> Iterator[tuple[bytes, int, int]]:
-        """Whole events that have arrived: bytes, and where in them it begins and ends. Raises the server's error.
+        """Yield complete events: a buffer, and the event's start and end in it. Raises the server's error.
 
-        What was taken is gone: whoever stops in between goes on with the next event.
+        An event is consumed when it is yielded: a later call continues with the next one.
         """
         buffer, at = self._buffer, self._at
         available = len(buffer)
@@ -101,17 +101,17 @@ class Dump:
         raise DumpEnded("the server ended the log")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection._force_close()
 
 
 def open_dump(options: Mapping[str, Any], timeout_s: float, file: str, offset: int) -> Dump:
-    """Ask for the log from there. Blocks; raises pymysql's errors and OSError."""
+    """Request the log from a position on. Blocks; raises pymysql's errors and OSError."""
     opened: list[Any] = []
 
     def connect(db: str | None = None, **settings: Any) -> Any:
         if db is not None:
-            settings["database"] = db  # As PyMySQL calls it by now.
+            settings["database"] = db  # The current name of PyMySQL's parameter.
         opened.append(open_connection(**settings))
         return opened[-1]
 
@@ -124,7 +124,7 @@ def open_dump(options: Mapping[str, Any], timeout_s: float, file: str, offset: i
     logging.getLogger("pymysqlreplication").setLevel(logging.ERROR)
     reader = BinLogStreamReader(
         settings,
-        # Two with the same number throw each other out.
+        # The server ends the older of two connections with the same number.
         server_id=1 + secrets.randbelow((1 << 32) - 1),
         log_file=file,
         log_pos=offset,
@@ -136,9 +136,9 @@ def open_dump(options: Mapping[str, Any], timeout_s: float, file: str, offset: i
         enable_logging=False,
     )
     try:
-        reader.fetchone()  # Connects, asks, and returns the first event: which file it is.
+        reader.fetchone()  # Connects, requests, and returns the first event, a ROTATE.
         stream = opened[0]
-        for other in opened[1:]:  # The library's second one, for the names of columns.
+        for other in opened[1:]:  # The library's second connection, for column names.
             other._force_close()
         return Dump(stream)
     except BaseException:
@@ -148,7 +148,7 @@ def open_dump(options: Mapping[str, Any], timeout_s: float, file: str, offset: i
 
 
 def _read_ahead(connection: Any) -> bytes:
-    """What the library's buffer has taken from the socket already."""
+    """Return data that the library's buffer has already read from the socket."""
     try:
         return bytes(connection._rfile.peek())
     except (BlockingIOError, ssl.SSLWantReadError):

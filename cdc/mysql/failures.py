@@ -1,37 +1,37 @@
-"""What went wrong with a server of MariaDB or MySQL, in words for the user, and whether trying again can help.
+"""Errors of MariaDB and MySQL as sentences for the user, and whether a retry may help.
 
-*Invariant*: no text has a password: the server's own words have none, and the connection's options are not quoted.
+*Invariant*: no text has a password: the server's messages have none, and connection options are not quoted.
 
-Not here: what the log itself says (`assembler`).
+Not here: errors in the log's content (`assembler`).
 """
 
 from cdc.change import StreamLost
 
-#: Trying again changes nothing: wrong password, unknown database or host, missing privileges.
+#: Errors that a retry cannot repair: wrong password, unknown database or host, missing privileges.
 _FATAL = frozenset({1044, 1045, 1049, 1130, 1142, 1227, 1251, 1698, 1873})
 _PRIVILEGES = frozenset({1142, 1227})
-#: The log cannot be read from where it was asked for.
+#: The requested position cannot be read from the log.
 LOG_LOST = 1236
 GRANT_STATEMENT = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO …;"
 
 
 def lost(problem: BaseException) -> StreamLost:
-    """The stream is lost by an error of the server, or of the connection to it."""
+    """Return the StreamLost for an error of the server, or of the connection to it."""
     code, words = code_and_words(problem)
     if code == LOG_LOST:
-        return StreamLost(f"The binary log cannot be read on from where the stream was: {words}", retryable=True)
+        return StreamLost(f"The binary log cannot be read from the stream's position: {words}", retryable=True)
     hint = f"Run: {GRANT_STATEMENT}" if code in _PRIVILEGES else None
     return StreamLost(f"{words[:1].upper()}{words[1:]}", retryable=code not in _FATAL, hint=hint)
 
 
 def is_passing(problem: BaseException) -> bool:
-    """Whether a new connection may go on where the last one ended."""
+    """Return whether a new connection may continue the stream."""
     code, _ = code_and_words(problem)
     return code != LOG_LOST and code not in _FATAL
 
 
 def code_and_words(problem: BaseException) -> tuple[int, str]:
-    """The server's (or the client's) number of an error, 0 if it has none, and a sentence."""
+    """Return the number of an error (0 if it has none), and a sentence."""
     match problem.args:
         case (int(code), str(words)) if not isinstance(problem, OSError):
             return code, words.rstrip(".") + "."

@@ -1,12 +1,11 @@
-"""MySQL's binary JSON, printed as the server prints it. Pure.
+"""Text of MySQL's binary JSON, as the server prints it. Pure.
 
-MySQL source documentation, "JSON binary format" (``json_binary.h``). MariaDB has no such type: its JSON is text.
-Doubles are printed as Python does, which may write an exponent where the server does not: their texts are not compared.
+MySQL source documentation, "JSON binary format" (``json_binary.h``). MariaDB's JSON is text. Doubles are printed by
+Python, which may use an exponent where the server does not; their texts are not compared.
 
-*Invariant*: keys come in the document's own order; a document that ends before its values do raises IndexError or
-struct.error.
+*Invariant*: keys are in the document's order; a truncated document raises IndexError or struct.error.
 
-Not here: partial updates of documents, which `assembler` refuses.
+Not here: partial updates of documents (`assembler` handles them as incomplete rows).
 """
 
 from base64 import b64encode
@@ -26,7 +25,7 @@ _NUMBERS = {
     _UINT64: Struct("<Q"),
 }
 _LITERALS = ("null", "true", "false")
-#: Stored in the entry itself, not behind it: these, and in large documents also numbers of 32 bits.
+#: Types that are stored in the entry itself; in large documents also 32-bit numbers.
 _INLINE = frozenset({_LITERAL, _INT16, _UINT16})
 _INLINE_LARGE = _INLINE | {_INT32, _UINT32}
 
@@ -45,7 +44,7 @@ _ESCAPES = str.maketrans(
 
 
 def json_text(data: bytes) -> str:
-    """A document as text. (An empty one, which an older server may have stored, is null.)"""
+    """Return a document's text. (An empty document, as stored by older servers, is null.)"""
     return _value(data[0], data, 1) if data else "null"
 
 
@@ -68,7 +67,7 @@ def _value(kind: int, data: bytes, at: int) -> str:
 
 
 def _container(kind: int, data: bytes, start: int) -> str:
-    """Number of elements, size; keys (offset and length each), values (type and offset, or the value itself)."""
+    """Read the number of elements, size, keys (offset, length), values (type and offset, or the value itself)."""
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     width = 4 if large else 2
     count = int.from_bytes(data[start : start + width], "little")
@@ -93,7 +92,7 @@ def _container(kind: int, data: bytes, start: int) -> str:
 
 
 def _size(data: bytes, at: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    """Read a size of seven bits in each byte, the lowest first; the eighth bit marks a continuation."""
     size = shift = 0
     while True:
         byte = data[at]

@@ -1,8 +1,8 @@
-"""How tables of MariaDB and MySQL are named here: ``database.table``, a part quoted by backticks unless it is plain.
+"""Qualified names of MariaDB's and MySQL's tables: ``database.table``, with backticks around parts that need them.
 
-*Invariant*: one spelling per table; names are as the server stores them, never folded.
+*Invariant*: a table has one spelling; names are as the server stores them, never folded.
 
-Not here: how names in a statement are looked up (`dataflow.sql`).
+Not here: resolving names in queries (`dataflow.sql`).
 """
 
 import re
@@ -11,10 +11,10 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*\Z", re.ASCII)
 
 
 def quote_name(name: str) -> str:
-    """One identifier, quoted if it has to be in order to be read back. (Reserved words are plain behind a dot.)"""
+    """Quote an identifier if necessary. (Reserved words need no quotes after a dot.)"""
     return name if _PLAIN.match(name) else f"`{name.replace('`', '``')}`"
 
 
 def qualified_name(database: str, table: str) -> str:
-    """A table's name: ``shop.orders``, ``shop.`my orders` ``."""
+    """Return a name such as ``shop.orders`` or ``shop.`my orders` ``."""
     return f"{quote_name(database)}.{quote_name(table)}"

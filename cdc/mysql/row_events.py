@@ -1,11 +1,11 @@
-"""Row events: which rows they add to a table and remove from it. Pure.
+"""Row events: the rows that they add to and remove from a table. Pure.
 
-MySQL source documentation, "Rows_event": the table, the columns that the images have, and the rows, an update's in
-pairs. MariaDB writes version 1, and may compress the rows.
+MySQL source documentation, "Rows_event": the table, bitmaps of the columns in the row images, and the rows, those of an
+update in pairs. MariaDB writes version 1, and may compress the rows.
 
-*Invariant*: an event whose images are not whole adds nothing.
+*Invariant*: an event with incomplete row images adds nothing.
 
-Not here: rows themselves (`rows`), transactions (`assembler`).
+Not here: the format of rows (`rows`), transactions (`assembler`).
 """
 
 from cdc.change import TableChange
@@ -47,7 +47,7 @@ _COMPRESSED = frozenset(
         events.DELETE_ROWS_COMPRESSED_V2,
     }
 )
-#: Their header has a length of more that follows.
+#: Events whose header is followed by extra data with its length.
 _SECOND_VERSION = frozenset(
     {
         events.WRITE_ROWS_V2,
@@ -64,7 +64,10 @@ ROW_EVENTS = _WRITES | _UPDATES | _DELETES
 
 
 def read_rows(kind: int, data: bytes, at: int, stop: int, reader: RowReader, change: TableChange) -> int | None:
-    """Add an event's rows, from behind its table and flags, to `change`; their number, None if they are not whole."""
+    """Add an event's rows, from `at` (after table and flags) on, to `change`.
+
+    Returns their number, or None if the row images are incomplete.
+    """
     if kind in _SECOND_VERSION:
         at += int.from_bytes(data[at : at + 2], "little")
     count, at = events.packed_number(data, at)
@@ -106,4 +109,4 @@ def _read_pairs(data: bytes, at: int, stop: int, reader: RowReader, change: Tabl
 
 def _check_end(at: int, stop: int) -> None:
     if at != stop:
-        raise IndexError("a row ends behind its event")
+        raise IndexError("a row exceeds its event")

@@ -1,12 +1,12 @@
-"""Rows of the binary log's row events, made rows of a layout. Pure; one `RowReader` per table map.
+"""Decoding of the binary log's rows into rows of a layout. Pure; one `RowReader` for each table map.
 
-A row is a bitmap of its NULLs and the values that are not, in the order of the table's columns.
+A row is a bitmap of its NULLs, followed by the other values in the order of the table's columns.
 
-*Invariant*: reading a row ends exactly where it does; a row has one value per column of the layout.
+*Invariant*: reading consumes exactly one row; a row has one value for each column of the layout.
 
-Fast on purpose: one call a value, nothing else.
+Optimized: one call for each value.
 
-Not here: which rows an event has (`assembler`).
+Not here: row events (`row_events`).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,15 +19,12 @@ from cdc.mysql.decimals import Column
 from cdc.mysql.table_map import TableMap
 
 Values = list[str | None]
-#: A whole row's values and where it ends.
+#: Reads a row at an offset; returns it and its end.
 ReadRow = Callable[[bytes, int], tuple[ChangedRow, int]]
 
 
 class RowReader:
-    """Reads rows of one table map as rows of a layout.
-
-    `present` of a row image has a bit for each column that it holds, all of them in a full one.
-    """
+    """Reader of one table map's rows as rows of a layout."""
 
     __slots__ = ("_count", "_null_bytes", "_pick", "_readers", "full", "mask_bytes", "read")
 
@@ -36,7 +33,7 @@ class RowReader:
         self._count = len(readers)
         self._null_bytes = (self._count + 7) // 8
         self._pick = _picker(order, self._count)
-        #: What a bitmap of columns takes, and the one that has all. (Bits behind the last column do not count.)
+        #: Bytes of a bitmap of columns, and the bitmap of all columns. (Bits after the last column are ignored.)
         self.mask_bytes = self._null_bytes
         self.full = (1 << self._count) - 1
         self.read: ReadRow = self._whole_row()
@@ -69,12 +66,12 @@ class RowReader:
         return read
 
     def is_full(self, mask: int) -> bool:
-        """Whether a bitmap of columns has all of them."""
+        """Return whether a bitmap has all columns."""
         return mask & self.full == self.full
 
 
 def row_reader(layout: TableLayout, table: TableMap, order: list[int | None]) -> RowReader | str:
-    """How to read rows of `table` as rows of `layout`, or the name of a column whose values cannot be read."""
+    """Return the reader of `table`'s rows as rows of `layout`, or the name of a column with an unknown format."""
     kinds: list[ColumnType | None] = [None] * len(table.columns)
     names = list(table.names) or [f"number {i + 1}" for i in range(len(table.columns))]
     for column, kind, i in zip(layout.columns, layout.column_types, order, strict=True):
@@ -90,7 +87,7 @@ def row_reader(layout: TableLayout, table: TableMap, order: list[int | None]) ->
 
 
 def _picker(order: list[int | None], count: int) -> Callable[[Values], ChangedRow]:
-    """Values in the server's order to a row: value ``order[i]`` in column i, None where there is none."""
+    """Return the conversion of values in the server's order to a row: value ``order[i]`` (or None) is column i."""
     if order == list(range(count)):
         return tuple
     if None not in order and len(order) > 1:

@@ -1,12 +1,12 @@
-"""The effects of a statement in the binary log on the rows of tables. Pure.
+"""Effects of the binary log's statements on tables. Pure.
 
-Rows are logged as rows; statements are what defines tables, what ends transactions, and changes of rows of whoever has
-set another ``binlog_format``.
+Changes of rows are logged as rows. Statements define tables, end transactions, or change rows in sessions that have set
+another ``binlog_format``.
 
 *Invariant*: a statement that this grammar does not cover may have changed anything in any table
 (`EffectKind.UNKNOWN`); it never counts as one without effects.
 
-Not here: the parts of ALTER TABLE (`alterations`); what follows from effects (`assembler`).
+Not here: the parts of ALTER TABLE (`alterations`), the consequences (`assembler`, `bindings`).
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from cdc.mysql.tokens import TokenReader, UnknownSyntax, tokens_of
 
 @dataclass(frozen=True, slots=True)
 class BinlogStatement:
-    """A statement of the log. `changes_rows`: of some table, and they are not in the log."""
+    """A statement of the log; with `changes_rows` it changed rows that are not in the log."""
 
     effects: tuple[TableEffect, ...] = ()
     changes_rows: bool = False
@@ -29,7 +29,7 @@ _NOTHING = BinlogStatement()
 _ROWS = BinlogStatement(changes_rows=True)
 _ANYTHING = BinlogStatement((TableEffect(EVERY_TABLE, EffectKind.UNKNOWN),))
 
-#: First words of statements that do nothing to the rows of tables.
+#: First words of statements without effects on rows.
 _HARMLESS = frozenset(
     {
         "",
@@ -60,7 +60,7 @@ _HARMLESS = frozenset(
         "XA",
     }
 )
-#: First words of statements that may change rows, themselves or by what they call.
+#: First words of statements that may change rows, directly or by routines.
 _CHANGES = frozenset(
     {
         "(",
@@ -79,9 +79,9 @@ _CHANGES = frozenset(
         "WITH",
     }
 )
-#: Options of a view's or a routine's definition, before its kind.
+#: Options before the kind of object in definitions of views and routines.
 _DEFINERS = frozenset({"DEFINER", "ALGORITHM", "SQL"})
-#: Kinds of objects whose definition does nothing to the rows of tables. (Words before INDEX are among them.)
+#: Kinds of objects whose definition has no effect on rows, and words before INDEX.
 _OTHER_KINDS = frozenset(
     {
         "AGGREGATE",
@@ -111,7 +111,7 @@ _OTHER_KINDS = frozenset(
 
 
 def statement_of(query: QueryEvent) -> BinlogStatement:
-    """The statement's effects."""
+    """Parse a statement into its effects."""
     try:
         return _statement(TokenReader(tokens_of(query.text, query.sql_mode), query.database))
     except UnknownSyntax:
@@ -156,25 +156,25 @@ def _created(reader: TokenReader) -> BinlogStatement:
         return BinlogStatement((TableEffect((reader.name(), None), EffectKind.REPLACE),)) if replaces else _NOTHING
     if replaces and any(word in reader.keywords()[:2] for word in ("INDEX", "KEY")):
         return _index(reader)
-    # A sequence has its name among those of tables, and may replace one.
+    # Sequences share the names of tables, and may replace one.
     if not reader.skip("TABLE", "SEQUENCE"):
         return _of_other_kind(reader)
-    # CREATE TABLE IF NOT EXISTS is also logged where it does nothing; where it does, there was a DROP before.
+    # CREATE TABLE IF NOT EXISTS is also logged without an effect; a table that it creates was dropped before.
     return _NOTHING if reader.skip_existence() else BinlogStatement((TableEffect(reader.table(), EffectKind.REPLACE),))
 
 
 def _defined(reader: TokenReader) -> BinlogStatement:
-    """A view, or a routine, trigger or event, after options that they share."""
+    """Read the definition of a view, routine, trigger or event, from its options on."""
     while reader.peek() not in _OTHER_KINDS:
         reader.next()
     if not reader.skip("VIEW"):
         return _NOTHING
-    # What is said of CREATE TABLE IF NOT EXISTS is true of views.
+    # IF NOT EXISTS: as for tables.
     return _NOTHING if reader.skip_existence() else BinlogStatement((TableEffect(reader.table(), EffectKind.VIEW),))
 
 
 def _index(reader: TokenReader) -> BinlogStatement:
-    """An index that is dropped, or created anew under its name."""
+    """Read the name of an index that is dropped or replaced."""
     reader.skip("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
     reader.skip("INDEX", "KEY")
     reader.skip_existence()
@@ -215,7 +215,7 @@ def _altered(reader: TokenReader) -> BinlogStatement:
     if reader.skip("TABLE"):
         return BinlogStatement(tuple(alterations(reader, ignores)))
     if reader.skip("DATABASE", "SCHEMA"):
-        # UPGRADE DATA DIRECTORY NAME renames the database; everything else is about what is created later.
+        # UPGRADE DATA DIRECTORY NAME renames the database; all other forms concern later tables.
         if "UPGRADE" in reader.keywords():
             raise UnknownSyntax("UPGRADE")
         return _NOTHING

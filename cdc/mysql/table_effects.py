@@ -1,41 +1,41 @@
-"""The effects that a statement in the binary log has on tables, as far as their rows are concerned.
+"""Kinds of effects that the binary log's statements have on tables.
 
-Not here: which statement has which (`statements`, `alterations`).
+Not here: parsing statements (`statements`, `alterations`).
 """
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
-#: A database's name and a table's in it; no table is all of them, no database all of the server's.
+#: Database and table; None stands for all tables of the database, or all databases of the server.
 TableName = tuple[str | None, str | None]
 
 EVERY_TABLE: TableName = (None, None)
 
 
 class EffectKind(Enum):
-    """The kind of an effect."""
+    """Kinds of effects."""
 
-    #: All rows are gone.
+    #: All rows were removed.
     TRUNCATE = auto()
-    #: It was dropped, renamed or created: the name is another table's now, or nobody's.
+    #: The table was dropped, renamed or created: the name denotes another table, or none.
     REPLACE = auto()
-    #: Columns are gone or of another kind; none are named if it may be any.
+    #: Columns were dropped or have another type; none are named if it may be any column.
     ALTER = auto()
-    #: Columns are at other places than they were.
+    #: Columns have another order.
     SHIFT = auto()
-    #: Unique keys are gone, or are others now; `TableEffect.columns` has their names.
+    #: Unique keys were dropped or replaced; `TableEffect.columns` has their names.
     UNIQUE = auto()
     #: A view of that name was created, altered or dropped.
     VIEW = auto()
-    #: Rows came, went or changed that are not in the log.
+    #: Rows changed that are not in the log.
     REWRITE = auto()
-    #: The statement is not understood: it may have done any of these.
+    #: The statement is outside the supported grammar: it may have any of these effects.
     UNKNOWN = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class TableEffect:
-    """The effect on one table, or on all of a database's or of the server's."""
+    """Effect on one table, or on all tables of a database or of the server."""
 
     table: TableName
     kind: EffectKind

@@ -1,11 +1,11 @@
-"""TABLE_MAP events: which table the rows that follow are of, and how they are laid out. Pure.
+"""TABLE_MAP events: the table and the columns of the rows that follow. Pure.
 
-MySQL source documentation, "Table_map_event". Names, signs, labels and character sets come only with
-``binlog_row_metadata`` FULL (MySQL's MINIMAL has signs and character sets, MariaDB's NO_LOG nothing).
+MySQL source documentation, "Table_map_event". Names, signs, labels and character sets are present only with
+``binlog_row_metadata`` FULL (MySQL's MINIMAL has signs and character sets, MariaDB's NO_LOG none of them).
 
-*Invariant*: `columns` has each column of the rows, in their order; the other tuples have that length or none.
+*Invariant*: `columns` has each column of the rows, in their order; the other tuples have the same length or are empty.
 
-Not here: whether that fits a layout (`compatibility`); decoding (`rows`).
+Not here: comparison with a layout (`compatibility`), decoding (`rows`).
 """
 
 from dataclasses import dataclass
@@ -63,34 +63,34 @@ _LABELS = {5: SET, 6: ENUM}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """How one column's values are stored in rows."""
+    """Storage format of one column's values."""
 
-    #: The type, that of enums and sets resolved.
+    #: The type; the actual one of enums and sets, which are stored as strings.
     type: int
-    #: string, varchar, enum, set: bytes at most; blob, json, geometry: bytes of the length; bit: bits; times: digits.
+    #: Maximum bytes (string, varchar, enum, set), bytes of the length (blob, json, geometry), bits, or digits (times).
     size: int = 0
-    #: Digits, and digits behind the point, of a decimal.
+    #: Digits of a decimal, and digits behind its point.
     precision: int = 0
     scale: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """What one TABLE_MAP event says."""
+    """Content of one TABLE_MAP event."""
 
     database: str
     table: str
     columns: tuple[Field, ...]
     names: tuple[str, ...] = ()
     unsigned: tuple[bool, ...] = ()
-    #: Ids of collations, 0 where there is none.
+    #: Ids of collations, 0 for columns without one.
     collations: tuple[int, ...] = ()
-    #: Of enums and sets, in their column's character set.
+    #: Labels of enums and sets, in the column's character set.
     labels: tuple[tuple[bytes, ...], ...] = ()
 
 
 def read_table_name(data: bytes, at: int) -> tuple[str, str, int]:
-    """Database and table of a TABLE_MAP event, and where its columns begin."""
+    """Read database and table of a TABLE_MAP event; return them and the offset of its columns."""
     at += 8
     end = at + 1 + data[at]
     database = data[at + 1 : end].decode()
@@ -100,7 +100,7 @@ def read_table_name(data: bytes, at: int) -> tuple[str, str, int]:
 
 
 def read_table_map(data: bytes, at: int, end: int) -> TableMap:
-    """A TABLE_MAP event."""
+    """Read a TABLE_MAP event."""
     database, table, at = read_table_name(data, at)
     count, at = packed_number(data, at)
     types = data[at : at + count]
@@ -126,7 +126,7 @@ def _field(kind: int, meta: bytes) -> Field:
 
 
 def _string_field(meta: bytes) -> Field:
-    """The first byte has the real type, and, upside down, two bits of a long string's length."""
+    """Read a string's metadata: the first byte has the actual type, and two inverted bits of a long length."""
     if meta[0] & 0x30 == 0x30:
         return Field(meta[0], meta[1])
     return Field(meta[0] | 0x30, meta[1] | (((meta[0] & 0x30) ^ 0x30) << 4))
@@ -155,7 +155,7 @@ def _with_metadata(plain: TableMap, data: bytes, at: int, end: int) -> TableMap:
 
 
 def _signs(fields: tuple[Field, ...], bits: bytes) -> tuple[bool, ...]:
-    """One bit for each numeric column, the highest first."""
+    """Read one bit for each numeric column, the highest first."""
     unsigned = []
     i = 0
     for field in fields:
@@ -166,7 +166,7 @@ def _signs(fields: tuple[Field, ...], bits: bytes) -> tuple[bool, ...]:
 
 
 def _collations(fields: tuple[Field, ...], kind: int, numbers: list[int]) -> tuple[int, ...]:
-    """Each text column's, or the most frequent one and those that differ from it. MariaDB counts geometries."""
+    """Read collations: one for each text column, or a default and exceptions. MariaDB counts geometries as texts."""
     texts = [i for i, field in enumerate(fields) if field.type in _TEXTS]
     found = [0] * len(fields)
     if kind == _CHARSETS:
@@ -176,7 +176,7 @@ def _collations(fields: tuple[Field, ...], kind: int, numbers: list[int]) -> tup
             found[i] = number
         return tuple(found)
     if any(field.type == GEOMETRY for field in fields):
-        return ()  # Whose turn it is depends on the server.
+        return ()  # The numbering depends on the server.
     exceptions = dict(zip(numbers[1::2], numbers[2::2], strict=True))
     for ordinal, i in enumerate(texts):
         found[i] = exceptions.get(ordinal, numbers[0])

@@ -1,12 +1,12 @@
-"""The tokens of an SQL statement, by the lexical rules of MariaDB and MySQL. Pure.
+"""Lexical analysis of SQL statements of MariaDB and MySQL. Pure.
 
-MySQL manual, "Language Structure"; MariaDB manual, "SQL Language Structure". Strings and comments are found in one pass
-from left to right, as the servers do it: neither is looked for inside of the other.
+MySQL manual, "Language Structure"; MariaDB manual, "SQL Language Structure". Strings and comments are recognized in one
+pass from left to right, as by the servers.
 
-*Invariants*: a text that these rules do not cover raises `UnknownSyntax`; nothing of it is skipped. A versioned comment
-(``/*!50000 … */``) in the binary log was executed: a server that does not execute one logs it as a plain comment.
+*Invariants*: a text outside these rules raises `UnknownSyntax`; no text is skipped. A versioned comment
+(``/*!50000 … */``) in the binary log was executed: a server that does not execute it logs a plain comment.
 
-Not here: what statements mean (`statements`, `alterations`).
+Not here: the grammar of statements (`statements`, `alterations`).
 """
 
 import re
@@ -14,21 +14,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
+from typing import assert_never
 
-#: Bits of ``sql_mode`` that change what a text means. (MySQL 8 has no MSSQL, and never sets its bit.)
+#: Bits of ``sql_mode`` that change the lexical rules. (MySQL 8 never sets MSSQL.)
 ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 10, 1 << 20
-#: Stands for bytes of a text that are not decoded (`events`).
+#: Replaces bytes of a statement that are not decoded (`charsets.client_text`).
 UNREADABLE = "\ufffd"
 
 
 class UnknownSyntax(ValueError):
-    """The statement is none of those that are known here."""
+    """The statement is outside the supported grammar."""
 
 
 class TokenKind(Enum):
-    """The kind of a token."""
+    """Kinds of tokens."""
 
-    #: A keyword, a name without quotes, or a number.
+    #: A keyword, an unquoted name, or a number.
     WORD = auto()
     #: A quoted name.
     NAME = auto()
@@ -38,15 +39,21 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SqlToken:
-    """One token; `text` of a name or a string is without its quotes."""
+    """One token; `text` of a name or string is unquoted."""
 
     kind: TokenKind
     text: str
 
     @property
     def keyword(self) -> str:
-        """In upper case, if it can be a keyword or a sign; otherwise something that is neither."""
-        return self.text.upper() if self.kind in (TokenKind.WORD, TokenKind.SIGN) else self.kind.name.lower()
+        """The text in upper case, or ``name`` or ``string``, which equal no keyword."""
+        match self.kind:
+            case TokenKind.WORD | TokenKind.SIGN:
+                return self.text.upper()
+            case TokenKind.NAME | TokenKind.STRING:
+                return self.kind.name.lower()
+            case _:
+                assert_never(self.kind)
 
 
 _BETWEEN = r"""(?P<between>
@@ -58,7 +65,7 @@ _OTHERS = r"(?P<word>[0-9A-Za-z_$\u0080-\U0010ffff]++)|(?P<sign>(?!/\*)[!%&()*+,
 
 @lru_cache(maxsize=16)
 def _pattern(sql_mode: int) -> re.Pattern[str]:
-    """All tokens under an ``sql_mode``."""
+    """Return the pattern of a token under an ``sql_mode``."""
     escape = "" if sql_mode & NO_BACKSLASH_ESCAPES else r"|\\."
     plain = "" if sql_mode & NO_BACKSLASH_ESCAPES else r"\\"
     strings = [rf"'(?:[^'{plain}]++|''{escape})*+'"]
@@ -74,7 +81,7 @@ def _pattern(sql_mode: int) -> re.Pattern[str]:
 
 
 def tokens_of(text: str, sql_mode: int) -> list[SqlToken]:
-    """The tokens of a statement, without semicolons at its end. Raises UnknownSyntax."""
+    """Return the tokens of a statement without trailing semicolons. Raises UnknownSyntax."""
     tokens = list(_tokens(text, sql_mode & (ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES)))
     while tokens and tokens[-1] == SqlToken(TokenKind.SIGN, ";"):
         tokens.pop()
@@ -109,7 +116,7 @@ def _tokens(text: str, sql_mode: int) -> Iterator[SqlToken]:
 
 
 class TokenReader:
-    """Reads the tokens of a statement one by one. `database`: of tables that are named without theirs."""
+    """Cursor over the tokens of a statement. `database` is that of unqualified table names."""
 
     def __init__(self, tokens: list[SqlToken], database: str) -> None:
         self._tokens = tokens
@@ -118,83 +125,83 @@ class TokenReader:
 
     @property
     def at_end(self) -> bool:
-        """Whether there are no more."""
+        """Whether all tokens have been read."""
         return self._at >= len(self._tokens)
 
     def peek(self) -> str:
-        """The next token as a keyword; "" at the end."""
+        """Return the next token as a keyword; "" at the end."""
         return "" if self.at_end else self._tokens[self._at].keyword
 
     def next(self) -> SqlToken:
-        """Go past the next token. Raises UnknownSyntax."""
+        """Read the next token. Raises UnknownSyntax."""
         if self.at_end:
             raise UnknownSyntax("the end")
         self._at += 1
         return self._tokens[self._at - 1]
 
     def skip(self, *words: str) -> bool:
-        """Go past the next token if it is one of these."""
+        """Skip the next token if it is one of these."""
         found = self.peek() in words and not self.at_end
         self._at += found
         return found
 
     def skip_phrase(self, *words: str) -> bool:
-        """Go past the next tokens if they are these."""
+        """Skip the next tokens if they are these."""
         found = [token.keyword for token in self._tokens[self._at : self._at + len(words)]] == list(words)
         self._at += len(words) if found else 0
         return found
 
     def require(self, *words: str) -> None:
-        """Go past these tokens. Raises UnknownSyntax."""
+        """Skip these tokens. Raises UnknownSyntax."""
         if not self.skip_phrase(*words):
             raise UnknownSyntax(" ".join(words))
 
     def require_end(self) -> None:
-        """Nothing is left. Raises UnknownSyntax."""
+        """Raise UnknownSyntax if any token is left."""
         if not self.at_end:
             raise UnknownSyntax(self.peek())
 
     def name(self) -> str:
-        """A name. Raises UnknownSyntax."""
+        """Read a name. Raises UnknownSyntax."""
         token = self.next()
         if token.kind not in (TokenKind.WORD, TokenKind.NAME) or UNREADABLE in token.text:
             raise UnknownSyntax(token.text)
         return token.text
 
     def table(self) -> tuple[str, str]:
-        """A table's name, in the statement's database unless it says which. Raises UnknownSyntax."""
+        """Read a table's name, by default in the statement's database. Raises UnknownSyntax."""
         name = self.database if self.peek() == "." else self.name()
         return (name, self.name()) if self.skip(".") else (self.database, name)
 
     def tables(self) -> list[tuple[str, str]]:
-        """Table names, separated by commas. Raises UnknownSyntax."""
+        """Read table names, separated by commas. Raises UnknownSyntax."""
         found = [self.table()]
         while self.skip(","):
             found.append(self.table())
         return found
 
     def skip_existence(self) -> bool:
-        """IF [NOT] EXISTS."""
+        """Skip IF [NOT] EXISTS."""
         return self.skip_phrase("IF", "EXISTS") or self.skip_phrase("IF", "NOT", "EXISTS")
 
     def skip_wait(self) -> None:
-        """WAIT n or NOWAIT."""
+        """Skip WAIT n or NOWAIT."""
         if not self.skip("NOWAIT") and self.skip("WAIT"):
             self.next()
 
     def skip_to(self, word: str) -> None:
-        """Go past the next such token that is in no parentheses. Raises UnknownSyntax."""
+        """Skip up to and including the word, outside of parentheses. Raises UnknownSyntax."""
         depth = 0
         while depth or self.peek() != word:
             depth += _nesting(self.next())
         self.next()
 
     def keywords(self) -> list[str]:
-        """All that is left, as keywords."""
+        """Return all further tokens as keywords."""
         return [token.keyword for token in self._tokens[self._at :]]
 
     def parts(self) -> Iterator["TokenReader"]:
-        """All that is left, cut at the commas that are in no parentheses."""
+        """Split the further tokens at commas outside of parentheses."""
         part: list[SqlToken] = []
         depth = 0
         for token in self._tokens[self._at :]:

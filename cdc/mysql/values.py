@@ -1,10 +1,10 @@
-"""One text per value of MariaDB and MySQL, whatever path it comes by.
+"""Canonical texts of MariaDB's and MySQL's values, the same for lookups and the binary log.
 
-For each column type there is one reader of what a lookup's text protocol yields (`lookup_reader`) and one of what the
-binary log holds (`column_values.column_reader`); for one stored value both give the same text:
+Each column type has a reader of the text protocol of lookups (`lookup_reader`) and one of the binary log
+(`column_values.column_reader`); for one stored value both give the same text:
 
-- integers, year, bit: digits without leading zeros (ZEROFILL pads what lookups show, not what is stored);
-- decimals: always as many digits behind the point as the type has;
+- integers, year, bit: digits without leading zeros (ZEROFILL pads the text of lookups, not the stored value);
+- decimals: as many digits behind the point as the type has;
 - float and double: the shortest text that reads back as the same number of that width;
 - bytes: ``\\x`` and hexadecimal digits; binary(n) has all its n bytes;
 - enum: the label, "" for the value of a failed conversion; set: labels in the order of the definition;
@@ -13,7 +13,7 @@ binary log holds (`column_values.column_reader`); for one stored value both give
 *Invariant*: sessions of lookups have UTF-8 (``SET NAMES utf8mb4``) and UTC, and read a float column as
 ``CAST(… AS DOUBLE)`` (the server shows six digits of it, which do not read back) and a bit column as ``… + 0``.
 
-Not here: whether texts are equal or how they are ordered (`dataflow.values`); Debezium's own forms (`cdc.debezium`).
+Not here: equality and order of texts (`dataflow.values`), Debezium's formats (`cdc.debezium`).
 """
 
 import struct
@@ -26,9 +26,9 @@ INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year
 TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 TIMES = frozenset({"date", "datetime", "timestamp", "time"})
-#: The server's text is the value's.
+#: Types whose text by the server is canonical.
 _PLAIN = TEXTS | TIMES | {"enum", "set", "json", "uuid", "inet4", "inet6"}
-#: Below, a single-precision number has fewer digits than others.
+#: The smallest normal single-precision number; below it numbers have fewer digits.
 _NORMAL_FLOAT4 = 2.0**-126
 _FLOAT4 = struct.Struct("<f")
 
@@ -36,7 +36,7 @@ Reader = Callable[[bytes | str], str]
 
 
 def lookup_reader(kind: ColumnType) -> Reader:
-    """From what the text protocol says of a column (bytes, or text that was UTF-8) to the value's text. Never NULL."""
+    """Return the conversion of the text protocol's value (bytes, or decoded UTF-8; not NULL) to the canonical text."""
     if kind.name in INTEGERS:
         return _integer
     if kind.name == "decimal":
@@ -49,19 +49,19 @@ def lookup_reader(kind: ColumnType) -> Reader:
 
 
 def undecodable(kind: ColumnType) -> str | None:
-    """Why the stream's text of such a column could differ from a lookup's; None if it does not."""
+    """Return the reason why the stream's text of a column could differ from a lookup's; None if it cannot."""
     if kind.name in TEXTS | {"enum", "set"} and kind.charset and decoder(kind.charset) is None:
-        return f"its character set {kind.charset} is not decoded; convert the column to utf8mb4"
+        return f"its character set {kind.charset} is not supported; convert the column to utf8mb4"
     return None
 
 
 def float8_text(value: float) -> str:
-    """The shortest text that reads back as this double-precision number."""
+    """Return the shortest text that reads back as this double-precision number."""
     return repr(value).removesuffix(".0")
 
 
 def float4_text(value: float) -> str:
-    """The shortest text that reads back as the single-precision number that is nearest to `value`."""
+    """Return the shortest text that reads back as the single-precision number nearest to `value`."""
     single: float = _FLOAT4.unpack(_FLOAT4.pack(value))[0]
     for digits in range(6 if abs(single) >= _NORMAL_FLOAT4 else 1, 9):
         short = float(f"{single:.{digits}g}")
@@ -73,12 +73,12 @@ def float4_text(value: float) -> str:
 def _same_float4(value: float, single: float) -> bool:
     try:
         return bool(_FLOAT4.unpack(_FLOAT4.pack(value))[0] == single)
-    except OverflowError:  # Rounded up beyond the largest one.
+    except OverflowError:  # Rounded up beyond the largest number.
         return False
 
 
 def hex_text(value: bytes | str) -> str:
-    """Bytes as text."""
+    """Return the canonical text of bytes."""
     return f"\\x{(value.encode() if isinstance(value, str) else value).hex()}"
 
 
