@@ -1,10 +1,10 @@
-"""What a hub and its receivers tell each other over a Unix socket.
+"""Messages between a hub and its receivers, and their frames on a Unix socket.
 
-A frame is a head (the body's length, its kind) and a body. Batches, of which there are many, are `marshal`: the fastest
-that there is for tuples of texts, and it only has to be read by the same Python. All else is pickled. Both ends are
-processes of one service, and the socket is in a directory that only its user can enter.
+A frame is a header (length and kind of the body) and a body. Batches are marshalled, which is the fastest format for
+tuples of texts and is read by the same version of Python; other messages are pickled. Both ends are processes of one
+service, and the socket is in a directory that only its user can enter.
 
-Not here: who sends what and when (`hub`, `stream`).
+Not here: the order of messages (`hub`, `stream`).
 """
 
 import marshal
@@ -19,14 +19,16 @@ from cdc.gtid import Gtids
 
 _HEAD = struct.Struct("!IB")
 _BATCH, _MESSAGE = 0, 1
-#: A change that was begun to be read by another layout.
+#: A change with rows of another layout: overflow.
 _ANYTHING: tuple[list[ChangedRow], list[ChangedRow], bool, bool] = ([], [], False, True)
 
 
 @dataclass(frozen=True, slots=True)
 class FollowRequest:
-    """A receiver: these tables, by these layouts, from now on. Its first message, too. `server`: which one its own
-    questions go to, as in `cdc.stream.StreamStart`."""
+    """Receiver's request to follow exactly these tables; its first message.
+
+    `server` is the server of the receiver's own connections, as in `StreamStart`.
+    """
 
     generation: int
     layouts: Mapping[str, TableLayout]
@@ -35,19 +37,19 @@ class FollowRequest:
 
 @dataclass(frozen=True, slots=True)
 class PositionRequest:
-    """A receiver wants to know how far the stream is."""
+    """Receiver's request for the upstream's position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """A receiver will never ask for what ends at or before."""
+    """Receiver's acknowledgement of everything that ends at or before `position`."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """The hub: everything behind `position` comes. `gtids`, `server`: as in `cdc.stream.StreamStart`."""
+    """Hub's first reply: everything after `position` follows. `gtids` and `server` as in `StreamStart`."""
 
     position: int
     gtids: Gtids | None
@@ -56,37 +58,42 @@ class JoinReply:
 
 @dataclass(frozen=True, slots=True)
 class FollowReply:
-    """The hub: from here on, rows are those of that `FollowRequest`."""
+    """Hub's reply that further rows are laid out as in the `FollowRequest` of that generation."""
 
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeMessage:
-    """The hub: this is about a table that is followed; it comes before any row that could be misread."""
+    """Hub's notice on a followed table, sent before any row that it concerns."""
 
     notice: SchemaNotice
 
 
 @dataclass(frozen=True, slots=True)
 class LossMessage:
-    """The hub: there is no stream (any more), as in `StreamLost`. The last frame."""
+    """Hub's last message: the stream is lost, as in `StreamLost`."""
 
     reason: str
     retryable: bool
     hint: str | None
 
 
-Message = FollowRequest | PositionRequest | Acknowledgement | JoinReply | FollowReply | NoticeMessage | LossMessage
+Request = FollowRequest | PositionRequest | Acknowledgement
+Reply = JoinReply | FollowReply | NoticeMessage | LossMessage
+Message = Request | Reply
 
 
 def frame_of(message: Message) -> bytes:
-    """A message's frame."""
+    """Return a message's frame."""
     return _framed(_MESSAGE, pickle.dumps(message))
 
 
 def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
-    """The frame of what a batch says of some tables, whose rows are to be laid out like that."""
+    """Return the frame of a batch, restricted to the tables of `layouts`.
+
+    Changes whose rows have another layout than the table's become overflow.
+    """
     transactions = []
     for transaction in batch.transactions:
         changes = {
@@ -108,13 +115,13 @@ def _framed(kind: int, body: bytes) -> bytes:
 
 
 class Frames:
-    """Bytes in, in any pieces; messages and batches out."""
+    """Parser of frames: bytes in, messages and batches out."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Message | Batch]:
-        """All that is whole by now."""
+        """Add received bytes; return the messages and batches that are complete."""
         buffer = self._buffer
         buffer += data
         found: list[Message | Batch] = []

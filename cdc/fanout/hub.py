@@ -1,20 +1,21 @@
-"""The reading side: one stream, read and decoded once for all who listen.
+"""Reading side of the fan-out: one change stream, decoded once for all receivers.
 
-*Theory*: the stream is read while anybody listens, and as fast as the slowest of them takes it; the database keeps the
-rest. Who comes later joins between two batches: everything behind that position comes, and the snapshot that is taken
-next sees all before it (of PostgreSQL: lookups that see what had begun by then do). When the stream is lost, all are
-told and let go; whoever comes back begins another one.
+*Theory*: the stream is read while there are receivers, at the speed of the slowest one; the database keeps the rest. A
+receiver joins between two batches: everything after that position follows, and a snapshot that it takes afterwards
+sees everything before it (PostgreSQL: lookups that see all transactions that had begun do). When the stream is lost,
+all receivers are informed and disconnected; the next one to connect starts another stream.
 
-*Invariants*: what a receiver is told, and the order of it, is that of one stream. All that one batch means to receivers
-is done without waiting in between.
+*Invariants*: each receiver gets the messages in the order of one stream. The consequences of one batch for all
+receivers are sent without awaiting in between.
 
-Not here: which source that is, the process around it (`service.engine.stream_process`).
+Not here: the implementation of the stream, the process (`service.stream_process`).
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from socket import socket
+from typing import assert_never
 
 from cdc.change import Batch, StreamLost, TableLayout
 from cdc.fanout.frames import (
@@ -23,9 +24,9 @@ from cdc.fanout.frames import (
     FollowRequest,
     JoinReply,
     LossMessage,
-    Message,
     NoticeMessage,
     PositionRequest,
+    Request,
     frame_of,
     frame_of_batch,
 )
@@ -33,18 +34,20 @@ from cdc.fanout.receiver import Receiver
 from cdc.fanout.shared_tables import Addressed, SharedTables
 from cdc.stream import ChangeStream
 
-#: A receiver that takes nothing for so long is let go, so that the others get on. An engine says nothing while it does
-#: one thing that takes long; to begin it again after that would be to begin it for ever.
+#: A receiver that reads nothing for so long is disconnected, since the others wait for it. An engine does not read
+#: during a long step; if it were disconnected then, it would have to repeat the step endlessly.
 STALLED_S = 300.0
 
 MakeStream = Callable[[Callable[[], Mapping[str, TableLayout]]], ChangeStream]
 
 
 class Hub:
-    """`serve` a listening socket and `run`, both for ever. `prepare` is called before each stream, `on_stalled` when a
-    receiver is let go because it took nothing for `stalled_s`.
+    """The hub: call `serve` with a listening socket, then `run`.
 
-    *State*: `_changes`, while there is a stream; `_at`, where it is; `_server`, which one those who listen are with.
+    `prepare` is called before each stream, `on_stalled` when a receiver that has read nothing for `stalled_s` is
+    disconnected.
+
+    *State*: `_changes`, the stream if one runs; `_at`, its position; `_server`, the receivers' server.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class Hub:
         self._batch_rows = batch_rows
         self._stalled_s = stalled_s
         self._receivers: set[Receiver] = set()
-        self._union: SharedTables[Receiver] = SharedTables()
+        self._shared: SharedTables[Receiver] = SharedTables()
         self._anybody = asyncio.Event()
         self._streaming: asyncio.Task[None] | None = None
         self._changes: ChangeStream | None = None
@@ -69,11 +72,11 @@ class Hub:
         self._server = ""
 
     async def serve(self, listener: socket) -> asyncio.Server:
-        """Accepts receivers from now on."""
+        """Accept receivers."""
         return await asyncio.start_unix_server(self._receive, sock=listener)
 
     async def run(self) -> None:
-        """A stream whenever somebody listens. For ever."""
+        """Run a stream whenever there are receivers, without end."""
         while True:
             await self._anybody.wait()
             streaming = self._streaming = asyncio.ensure_future(self._stream())
@@ -90,7 +93,7 @@ class Hub:
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _stream(self) -> None:
-        """Until it is lost (raises `StreamLost`) or nobody listens any more."""
+        """Run one stream until there are no receivers. Raises StreamLost."""
         await self._prepare()
         source = self._make_stream(self._look)
         try:
@@ -103,35 +106,35 @@ class Hub:
                 await self._until_taken()
         finally:
             self._changes = None
-            self._union.restart()
+            self._shared.restart()
             await source.close()
 
     def _look(self) -> Mapping[str, TableLayout]:
-        """The source looks at what it is to decode, before it decodes anything. Who waits for that can be settled."""
-        self._union.looked()
+        """Return the layouts to decode; the stream calls this before decoding. Requests that waited take effect."""
+        self._shared.looked()
         if not all(receiver.settled for receiver in self._receivers):
             asyncio.get_running_loop().call_soon(self._settle_all)
-        return dict(self._union.decoded)
+        return dict(self._shared.decoded)
 
     def _publish(self, batch: Batch) -> None:
         by_tables: dict[frozenset[str], list[Receiver]] = defaultdict(list)
         for receiver in self._receivers:
             if receiver.joined:
-                by_tables[self._union.tables(receiver)].append(receiver)
+                by_tables[self._shared.tables(receiver)].append(receiver)
         for tables, receivers in by_tables.items():
-            frame = frame_of_batch(batch, {name: self._union.decoded[name] for name in tables})
+            frame = frame_of_batch(batch, {name: self._shared.decoded[name] for name in tables})
             for receiver in receivers:
                 receiver.send(frame)
-        self._union.advance(batch.position)
+        self._shared.advance(batch.position)
         for notice in batch.schema:
-            self._union.say(notice, batch.position)
+            self._shared.record(notice, batch.position)
         gtids = self._at.gtids
         if gtids is not None and batch.passed:
             gtids = gtids.extended(batch.passed)
         self._at = JoinReply(batch.position, gtids, self._at.server)
 
     async def _until_taken(self) -> None:
-        # Whoever says something is heard, also while there is a backlog.
+        # Requests are handled even during a backlog.
         await asyncio.sleep(0)
         full = [receiver for receiver in self._receivers if receiver.full]
         taken = await asyncio.gather(*(receiver.drained(self._stalled_s) for receiver in full))
@@ -142,7 +145,7 @@ class Hub:
                 self._left(receiver)
 
     def _end(self, lost: StreamLost) -> None:
-        """All are told, and have gone."""
+        """Inform and disconnect all receivers."""
         frame = frame_of(LossMessage(lost.reason, lost.retryable, lost.hint))
         for receiver in list(self._receivers):
             receiver.refuse(frame)
@@ -153,37 +156,40 @@ class Hub:
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         receiver = Receiver(reader, writer)
         try:
-            while (messages := await receiver.messages()) is not None:
-                for message in messages:
-                    self._heed(receiver, message)
+            while (requests := await receiver.requests()) is not None:
+                for request in requests:
+                    self._handle(receiver, request)
         except OSError:
-            pass  # It died.
+            pass  # The receiver has ended.
         finally:
             self._left(receiver)
             receiver.close()
 
-    def _heed(self, receiver: Receiver, message: Message) -> None:
+    def _handle(self, receiver: Receiver, request: Request) -> None:
         if receiver.gone:
             return
-        if isinstance(message, FollowRequest):
-            receiver.follows, receiver.settled = message, False
-            if receiver not in self._receivers:
-                self._check_server(message.server)
-            self._receivers.add(receiver)
-            self._anybody.set()
-            self._settle(receiver)
-        elif self._changes is None:
-            return  # There is nothing to ask yet.
-        elif isinstance(message, PositionRequest):
-            self._changes.request_position()
-        elif isinstance(message, Acknowledgement):
-            receiver.acknowledged = message.position
-            self._changes.acknowledge(min(r.acknowledged for r in self._receivers if r.joined))
+        match request:
+            case FollowRequest():
+                receiver.follows, receiver.settled = request, False
+                if receiver not in self._receivers:
+                    self._check_server(request.server)
+                self._receivers.add(receiver)
+                self._anybody.set()
+                self._settle(receiver)
+            case PositionRequest():
+                if self._changes is not None:
+                    self._changes.request_position()
+            case Acknowledgement():
+                if self._changes is not None:
+                    receiver.acknowledged = request.position
+                    self._changes.acknowledge(min(r.acknowledged for r in self._receivers if r.joined))
+            case _:
+                assert_never(request)
 
     def _check_server(self, server: str) -> None:
-        """Who comes after a fail-over must not join the stream of the server that was replaced."""
+        """End the stream of a server that was replaced: a receiver of the new server must not join it."""
         if self._receivers and "" not in (server, self._server) and server != self._server:
-            self._end(StreamLost("Another database server answers by now.", retryable=True))
+            self._end(StreamLost("The database server was replaced by another one.", retryable=True))
         self._server = server or self._server
 
     def _settle_all(self) -> None:
@@ -192,29 +198,29 @@ class Hub:
                 self._settle(receiver)
 
     def _settle(self, receiver: Receiver) -> None:
-        """Gives a receiver what it follows, once the decoder has seen that it may."""
+        """Put a receiver's request into effect, once the decoder has dropped the layouts that it displaces."""
         layouts = receiver.follows.layouts
-        self._tell(self._union.make_way(receiver, layouts))
+        self._send_notices(self._shared.displace(receiver, layouts))
         if self._changes is None:
-            # No decoder has anything to forget.
-            self._union.looked()
-        elif not self._union.is_ready(layouts):
+            # No decoder has layouts to drop.
+            self._shared.looked()
+        elif not self._shared.is_ready(layouts):
             self._changes.request_position()
             return
-        self._tell(self._union.take(receiver, layouts))
+        self._send_notices(self._shared.assign(receiver, layouts))
         if self._changes is not None and not receiver.joined:
-            # Not before: the snapshot that it takes then must not miss what is not followed yet.
+            # Not earlier: its snapshot must see the changes of tables that were not followed yet.
             receiver.join(self._at)
         receiver.settled = True
         receiver.send(frame_of(FollowReply(receiver.follows.generation)))
 
-    def _tell(self, told: Addressed[Receiver]) -> None:
-        for receiver, notice in told:
+    def _send_notices(self, notices: Addressed[Receiver]) -> None:
+        for receiver, notice in notices:
             receiver.send(frame_of(NoticeMessage(notice)))
 
     def _left(self, receiver: Receiver) -> None:
         self._receivers.discard(receiver)
-        self._union.forget(receiver)
+        self._shared.forget(receiver)
         if not self._receivers:
             self._anybody.clear()
             self._changes = None

@@ -1,22 +1,25 @@
-"""One process that listens to a hub, as the hub sees it: a connection, and what it has said so far.
+"""The hub's side of one receiver: its connection and state.
 
-*Invariants*: `JoinReply` is the first frame that it gets; what it is told before that comes behind it.
+*Invariant*: `JoinReply` is the first frame sent; earlier frames are sent after it.
 
-Not here: what it is told (`hub`).
+Not here: the content of messages (`hub`).
 """
 
 import asyncio
 
-from cdc.fanout.frames import FollowRequest, Frames, JoinReply, Message, frame_of
+from cdc.fanout.frames import FollowRequest, Frames, JoinReply, Request, frame_of
 
-#: Bytes that wait for a receiver before the stream is read on.
+#: Maximum bytes buffered for a receiver while the stream is read.
 AHEAD_BYTES = 8 << 20
 _READ_BYTES = 1 << 16
 
 
 class Receiver:
-    """*State*: `follows`, what it said last; `settled`, whether it is followed; `acknowledged`, what it will not ask
-    for again; `gone`, whether it was let go; `_early`, what it is told before it has joined, None afterwards."""
+    """One receiver.
+
+    *State*: `follows`, the last request; `settled`, whether it is in effect; `acknowledged`, its acknowledged position;
+    `gone`, whether it was disconnected; `_early`, frames from before it joined, None afterwards.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.follows = FollowRequest(0, {})
@@ -27,28 +30,28 @@ class Receiver:
         self._writer = writer
         self._frames = Frames()
         self._early: list[bytes] | None = []
-        # One that takes a little at a time takes something.
+        # A receiver that reads slowly is not stalled: the buffer drains at once below the limit.
         writer.transport.set_write_buffer_limits(high=AHEAD_BYTES, low=AHEAD_BYTES - _READ_BYTES)
 
     @property
     def joined(self) -> bool:
-        """Whether it gets batches."""
+        """Whether it receives batches."""
         return self._early is None
 
     @property
     def full(self) -> bool:
-        """Whether so much waits for it that the stream has to."""
+        """Whether its buffer exceeds the limit, so that the stream has to wait."""
         return self._writer.transport.get_write_buffer_size() > AHEAD_BYTES
 
-    async def messages(self) -> list[Message] | None:
-        """What it says next; None at its end."""
+    async def requests(self) -> list[Request] | None:
+        """Wait for requests; return None at the end of the connection."""
         data = await self._reader.read(_READ_BYTES)
         if not data:
             return None
-        return [message for message in self._frames.feed(data) if isinstance(message, Message)]
+        return [message for message in self._frames.feed(data) if isinstance(message, Request)]
 
     def join(self, joined: JoinReply) -> None:
-        """It gets everything from here on."""
+        """Send the reply to its first request; batches follow."""
         assert self._early is not None
         early, self._early = self._early, None
         self.acknowledged = joined.position
@@ -56,20 +59,20 @@ class Receiver:
             self.send(frame)
 
     def send(self, frame: bytes) -> None:
-        """Sends a frame, without waiting for it to go. A connection that is gone is noticed by `messages`."""
+        """Send a frame without waiting; `requests` reports a closed connection."""
         if self._early is not None:
             self._early.append(frame)
         elif not self._writer.is_closing():
             self._writer.write(frame)
 
     def refuse(self, frame: bytes) -> None:
-        """The last frame, joined or not."""
+        """Send the last frame, joined or not, and close the connection."""
         if not self._writer.is_closing():
             self._writer.write(frame)
         self.close()
 
     async def drained(self, limit_s: float) -> bool:
-        """Waits until it has taken enough. False: it has taken nothing for that long."""
+        """Wait until its buffer has room; return False if it has read nothing for `limit_s`."""
         while True:
             waits_bytes = self._writer.transport.get_write_buffer_size()
             try:
@@ -84,11 +87,11 @@ class Receiver:
                 return True
 
     def abort(self) -> None:
-        """Lets it go at once."""
+        """Close the connection at once."""
         self.gone = True
         self._writer.transport.abort()
 
     def close(self) -> None:
-        """Its connection has ended, or ends when what was sent has gone."""
+        """Close the connection after all buffered frames."""
         self.gone = True
         self._writer.close()

@@ -1,16 +1,15 @@
-"""Which tables a shared stream decodes, by which layouts, and who gets their rows.
+"""Tables of a shared stream: the layouts that they are decoded by, and the receivers of their rows. Pure.
 
-*Theory*: a table's rows go to all whose layout of it is the one that is decoded by. Equal layouts are one, of which the
-oldest counts, since whoever has it needs rows from then on. What the stream says of a table (some columns cannot be
-told, say) is said to whoever comes to share it, too. An unequal layout *displaces* the one that is decoded by: those
-who had it lose the table, and must follow it anew. So does one that was read after the stream had said something: it
-may be that it fits again, and a decoder has to look anew for that. It has to see that a table has gone before it may
-see it again.
+*Theory*: a table is decoded by one layout, and its rows go to all receivers with an equal one. Of equal layouts the
+oldest is used, since its receiver needs rows from then on. A receiver that joins later also gets the earlier notices on
+the table. An unequal layout *displaces* the current one: its receivers lose the table, and must follow it anew. So does
+an equal layout that was read after a notice: the table may match again, which the decoder has to check. For that the
+decoder must first see the table removed, then added.
 
-*Invariants*: a receiver that has a table has it by the layout that is decoded by. A receiver loses a table only if it
-is told, or no longer wants it.
+*Invariants*: a receiver that has a table has the layout by which it is decoded. A receiver loses a table only with a
+notice, or because it no longer follows it.
 
-Not here: when the decoder looks (`hub`), what notices mean (`cdc.change.SchemaNotice`).
+Not here: calls of the decoder (`hub`), the meaning of notices (`cdc.change.SchemaNotice`).
 """
 
 from collections.abc import Mapping
@@ -21,143 +20,148 @@ from cdc.change import SchemaNotice, TableLayout
 
 R = TypeVar("R")
 
-#: Whom to tell what.
+#: Notices, each with its receiver.
 Addressed = list[tuple[R, SchemaNotice]]
 
 
 @dataclass(slots=True)
 class _NoticeLog(Generic[R]):
-    """What was said of a layout, where in the stream, and to whom, with the moment of theirs. `passed` is where the
-    stream was after that: whoever reads the layout there or later sees what it was said of."""
+    """Notices on a layout, at a position, and the receivers that got them, with the `since` of their layouts.
+
+    `passed` is a later position of the stream: a layout that is read there or later includes what caused the notices.
+    """
 
     notices: list[SchemaNotice]
     layout: TableLayout
-    told: dict[R, int]
+    sent: dict[R, int]
     position: int
     passed: int | None = None
 
     @property
     def fatal(self) -> bool:
-        """Whether no rows come any more."""
+        """Whether the table's rows are no longer delivered."""
         return not all(notice.columns for notice in self.notices)
 
-    def is_known_to(self, receiver: R, layout: TableLayout) -> bool:
-        """Whether the receiver has read the layout after it was told, or after it need be."""
+    def has_reached(self, receiver: R, layout: TableLayout) -> bool:
+        """Return whether the receiver read the layout after the notices, or need not get them."""
         if self.fatal and self.passed is not None and layout.since >= self.passed:
             return True
-        return self.told.get(receiver) not in (None, layout.since)
+        return self.sent.get(receiver) not in (None, layout.since)
 
 
 class SharedTables(Generic[R]):
-    """*State*: `decoded`, what the decoder is to follow; `_had`, by receiver, its own layouts of the tables it has;
-    `_leaving`, tables that have gone from `decoded` since the decoder looked; `_last`, how each was decoded last."""
+    """The tables of one hub.
+
+    *State*: `decoded`, the layouts for the decoder; `_had`, by receiver, its own layouts of the tables that it has;
+    `_leaving`, tables removed from `decoded` since the decoder's last look; `_last`, each table's last decoded layout.
+    """
 
     def __init__(self) -> None:
         self.decoded: dict[str, TableLayout] = {}
         self._had: dict[R, dict[str, TableLayout]] = {}
         self._leaving: set[str] = set()
         self._last: dict[str, TableLayout] = {}
-        self._spoilt: dict[str, _NoticeLog[R]] = {}
+        self._noticed: dict[str, _NoticeLog[R]] = {}
 
     def restart(self) -> None:
-        """Another decoder, which knows of nothing."""
+        """Note that a new decoder, without layouts, takes over."""
         self._leaving.clear()
         self._last = dict(self.decoded)
-        self._spoilt.clear()
+        self._noticed.clear()
 
     def looked(self) -> None:
-        """The decoder has seen `decoded`."""
+        """Note that the decoder has seen `decoded`."""
         self._leaving.clear()
 
     def tables(self, receiver: R) -> frozenset[str]:
-        """Whose rows the receiver gets."""
+        """Return the tables whose rows the receiver gets."""
         return frozenset(self._had[receiver])
 
     def forget(self, receiver: R) -> None:
-        """The receiver has gone."""
+        """Remove a receiver."""
         for name in list(self._had.pop(receiver, ())):
-            self._decode_no_more(name)
-        for spoilt in self._spoilt.values():
-            spoilt.told.pop(receiver, None)
+            self._drop_unused(name)
+        for noticed in self._noticed.values():
+            noticed.sent.pop(receiver, None)
 
-    def make_way(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Addressed[R]:
-        """Takes away what the receiver does not follow (any more), and from others what its layouts displace."""
+    def displace(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Addressed[R]:
+        """Remove tables that the receiver does not request, and those of others that its layouts displace."""
         had = self._had.setdefault(receiver, {})
         for name in [n for n, layout in had.items() if not _same(layouts.get(n), layout)]:
             del had[name]
-            self._decode_no_more(name)
-        told: Addressed[R] = []
+            self._drop_unused(name)
+        notices: Addressed[R] = []
         for name, layout in layouts.items():
             if name not in had and not self._fits(receiver, name, layout):
-                notice = SchemaNotice(name, f"{name} has been altered: it is followed anew.")
-                told += [(holder, notice) for holder in self._lost(name)]
-        return told
+                notice = SchemaNotice(name, f"{name} was altered: it is followed anew.")
+                notices += [(holder, notice) for holder in self._lost(name)]
+        return notices
 
     def is_ready(self, layouts: Mapping[str, TableLayout]) -> bool:
-        """Whether the decoder has looked since what these displaced has gone."""
+        """Return whether the decoder has seen the removal of all tables that these layouts displace."""
         return self._leaving.isdisjoint(layouts)
 
-    def take(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Addressed[R]:
-        """The receiver has all of these from now on, but for what it is told. After `make_way`, and when ready."""
+    def assign(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Addressed[R]:
+        """Give the receiver these tables, except those with a fatal notice. Requires `displace` and `is_ready`."""
         had = self._had[receiver]
-        told: Addressed[R] = []
+        notices: Addressed[R] = []
         for name, layout in layouts.items():
             if name in had:
                 continue
-            spoilt = self._spoilt.get(name)
-            if spoilt is not None and spoilt.layout == layout and not spoilt.is_known_to(receiver, layout):
-                # It was read before that was said, perhaps.
-                spoilt.told[receiver] = layout.since
-                told += [(receiver, notice) for notice in spoilt.notices]
-                if spoilt.fatal:
+            noticed = self._noticed.get(name)
+            if noticed is not None and noticed.layout == layout and not noticed.has_reached(receiver, layout):
+                # The layout may have been read before the notices.
+                noticed.sent[receiver] = layout.since
+                notices += [(receiver, notice) for notice in noticed.notices]
+                if noticed.fatal:
                     continue
             else:
-                self._spoilt.pop(name, None)
+                self._noticed.pop(name, None)
             had[name] = layout
             self._last[name] = self.decoded.setdefault(name, layout)
-        return told
+        return notices
 
     def advance(self, position: int) -> None:
-        """The stream is there. (What is said of a transaction that is read in part lies behind where the stream is.)"""
-        for spoilt in self._spoilt.values():
-            if spoilt.passed is None and position > spoilt.position:
-                spoilt.passed = position
+        """Note the stream's position. (A notice may belong to a later position, of a transaction decoded in part.)"""
+        for noticed in self._noticed.values():
+            if noticed.passed is None and position > noticed.position:
+                noticed.passed = position
 
-    def say(self, notice: SchemaNotice, position: int) -> None:
-        """The decoder has found something out, and all who have the table are told."""
+    def record(self, notice: SchemaNotice, position: int) -> None:
+        """Record a notice of the decoder, which the batch carries to all receivers of the table."""
         name = notice.table
-        # A decoder that has not finished a transaction may still find something out about what has gone.
+        # Within a transaction the decoder may still issue notices on a removed table.
         layout = self._last.get(name)
         if layout is None:
             return
-        spoilt = self._spoilt.get(name)
-        before = spoilt.notices if spoilt is not None and spoilt.layout == layout else []
-        told = {holder: self._had[holder][name].since for holder in self._holders(name)}
-        self._spoilt[name] = _NoticeLog([*before, notice], layout, told, position)
+        noticed = self._noticed.get(name)
+        before = noticed.notices if noticed is not None and noticed.layout == layout else []
+        sent = {holder: self._had[holder][name].since for holder in self._holders(name)}
+        self._noticed[name] = _NoticeLog([*before, notice], layout, sent, position)
         if not notice.columns:
             self._lost(name)
 
     def _fits(self, receiver: R, name: str, layout: TableLayout) -> bool:
-        decoded, spoilt = self.decoded.get(name), self._spoilt.get(name)
-        return decoded is None or (decoded == layout and (spoilt is None or not spoilt.is_known_to(receiver, layout)))
+        decoded, noticed = self.decoded.get(name), self._noticed.get(name)
+        return decoded is None or (decoded == layout and (noticed is None or not noticed.has_reached(receiver, layout)))
 
     def _holders(self, name: str) -> list[R]:
         return [receiver for receiver, had in self._had.items() if name in had]
 
     def _lost(self, name: str) -> list[R]:
-        """All who had the table, who do not any more."""
+        """Remove the table from all its receivers; return them."""
         holders = self._holders(name)
         for holder in holders:
             del self._had[holder][name]
-        self._decode_no_more(name)
+        self._drop_unused(name)
         return holders
 
-    def _decode_no_more(self, name: str) -> None:
+    def _drop_unused(self, name: str) -> None:
         if name in self.decoded and not self._holders(name):
             del self.decoded[name]
             self._leaving.add(name)
 
 
 def _same(layout: TableLayout | None, other: TableLayout) -> bool:
-    """Also of the same moment: a layout that was read again stands for a table that is followed anew."""
+    """Compare layouts and their `since`: a layout that was read again means that the table is followed anew."""
     return layout is not None and (layout, layout.since) == (other, other.since)

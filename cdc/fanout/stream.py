@@ -1,10 +1,10 @@
-"""The listening side: a change stream that another process reads and decodes.
+"""Receiving side of the fan-out: a change stream that another process reads and decodes.
 
-*Theory*: what is followed changes in two steps: the hub is told, and says in the stream from where on it heeds it.
-Until then rows are laid out as they were, and say so (`TableChange.layout`); whoever follows a table anew waits for
-that, and takes a snapshot later.
+*Theory*: a change of the followed tables has two steps: a request to the hub, and a reply in the stream from which on
+it is in effect. Until then rows have the old layout (`TableChange.layout`); a caller that follows a table anew waits
+for the reply, and takes a snapshot afterwards.
 
-*Invariants*: a layout that the stream has called wrong is not followed again; one that was read anew is.
+*Invariant*: a layout with a fatal notice is not requested again, unless it was read again.
 
 Not here: the reading side (`hub`).
 """
@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import assert_never, cast
 
 from cdc.change import Batch, SchemaNotice, StreamLost, TableLayout
 from cdc.fanout.frames import (
@@ -31,24 +31,24 @@ from cdc.fanout.frames import (
 )
 from cdc.stream import StreamStart, UpstreamSnapshot
 
-#: Beginning a stream takes its source up to a minute.
+#: Timeout of joining: the hub's stream may take a minute to start.
 START_S = 90.0
-#: Between two acknowledgements.
+#: Minimum interval of acknowledgements.
 ACKNOWLEDGE_S = 0.1
-#: Of what has come and was not taken, until no more is received.
+#: Maximum bytes received and not consumed.
 AHEAD_BYTES = 4 << 20
 
 
 class FanoutStream(asyncio.Protocol):
-    """Is a `cdc.stream.ChangeStream`. `path` is the hub's socket, `tables` gives the layouts of the tables to follow,
-    `take_snapshot` asks the database for a snapshot that others are compared with, which must not be older than the
-    call, and `server` says which server that is.
+    """A `cdc.stream.ChangeStream` of a hub's transactions.
 
-    *State*: `_told`, by generation, what the hub was told and has not heeded yet; `_heeded`, what it has; `_wrong`, of
-    all of these what the stream has called wrong; `_came_bytes`, how much came since nothing was left.
+    `path` is the hub's socket; `tables` returns the layouts of the tables to follow; `take_snapshot` takes a snapshot
+    of the database, not older than the call; `server` returns the identity of the database server.
+
+    *State*: `_requested`, by generation, layouts requested and not in effect; `_in_effect`, the last ones that are;
+    `_wrong`, layouts with a fatal notice; `_received_bytes`, bytes since the queue was empty.
     """
 
-    #: Its beginning waits for no transaction.
     held_up: str | None = None
 
     def __init__(
@@ -66,15 +66,15 @@ class FanoutStream(asyncio.Protocol):
         self._start_timeout_s = start_timeout_s
         self._transport: asyncio.Transport | None = None
         self._frames = Frames()
-        self._came: deque[Message | Batch] = deque()
+        self._received: deque[Message | Batch] = deque()
         self._arrived = asyncio.Event()
-        self._came_bytes = 0
+        self._received_bytes = 0
         self._paused = False
         self._generation = 0
-        self._told: dict[int, dict[str, TableLayout]] = {}
-        self._heeded: dict[str, TableLayout] = {}
+        self._requested: dict[int, dict[str, TableLayout]] = {}
+        self._in_effect: dict[str, TableLayout] = {}
         self._wrong: dict[str, TableLayout] = {}
-        self._heeds = asyncio.Event()
+        self._effective = asyncio.Event()
         self._position = 0
         self._acknowledged_at = 0.0
 
@@ -103,64 +103,64 @@ class FanoutStream(asyncio.Protocol):
 
     async def _join(self) -> JoinReply:
         await asyncio.get_running_loop().create_unix_connection(lambda: self, str(self._path))
-        self._tell()
-        while not self._came:
-            await self._something()
-        first = self._came.popleft()
+        self._send_layouts()
+        while not self._received:
+            await self._wait()
+        first = self._received.popleft()
         if isinstance(first, LossMessage):
             raise _lost(first)
-        assert isinstance(first, JoinReply), "it is the first that the hub says"
+        assert isinstance(first, JoinReply), "a hub's first message"
         return first
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:
-        """Wait for something: all that has come (up to what brings the rows to `max_rows`), or an advance.
-
-        Raises StreamLost. Cancelling it loses nothing.
-        """
+        """Wait for transactions, notices, or a later position; batches of the hub are joined. Raises StreamLost."""
         while True:
             if self._transport is None:
                 raise StreamLost("The stream is closed.", retryable=True)
-            self._tell()
+            self._send_layouts()
             batch = self._take(max_rows)
             if batch is not None:
                 return batch
-            await self._something()
+            await self._wait()
 
     def _take(self, max_rows: int) -> Batch | None:
-        """What has come, put together; None if that is nothing."""
+        """Join what was received into one batch; None if nothing was."""
         taken = Batch([], self._position)
         rows, anything = 0, False
-        while self._came and rows < max_rows:
-            came = self._came[0]
-            if isinstance(came, LossMessage):
-                if anything:
-                    break
-                raise _lost(came)
-            if anything and isinstance(came, Batch) and came.altered is not None:
-                # It is applied later than what is before it.
+        while self._received and rows < max_rows:
+            message = self._received[0]
+            # A schema change is applied later than what precedes it.
+            if anything and (isinstance(message, LossMessage) or (isinstance(message, Batch) and message.altered)):
                 break
-            self._came.popleft()
-            if isinstance(came, FollowReply):
-                self._heed(came.generation)
-            elif isinstance(came, NoticeMessage):
-                self._hear([came.notice], taken)
-                anything = True
-            elif isinstance(came, Batch):
-                rows += self._add(came, taken)
-                self._hear(came.schema, taken)
-                anything = True
+            if isinstance(message, LossMessage):
+                raise _lost(message)
+            self._received.popleft()
+            match message:
+                case FollowReply():
+                    self._take_effect(message.generation)
+                case NoticeMessage():
+                    self._add_notices([message.notice], taken)
+                    anything = True
+                case Batch():
+                    rows += self._add(message, taken)
+                    self._add_notices(message.schema, taken)
+                    anything = True
+                case JoinReply() | FollowRequest() | PositionRequest() | Acknowledgement():
+                    raise AssertionError(f"a hub does not send {message}")
+                case _:
+                    assert_never(message)
         self._resume()
         self._position = taken.position
         return taken if anything else None
 
     def _add(self, batch: Batch, taken: Batch) -> int:
-        """Puts a batch behind what was taken; how many rows it has."""
+        """Append a batch to `taken`; return its number of rows."""
         rows = 0
         for transaction in batch.transactions:
             for name, change in transaction.tables.items():
-                change.layout = self._heeded.get(name)
+                change.layout = self._in_effect.get(name)
                 rows += len(change.removed) + len(change.added)
         taken.transactions += batch.transactions
         taken.position = batch.position
@@ -169,97 +169,97 @@ class FanoutStream(asyncio.Protocol):
         taken.redefined += batch.redefined
         return rows
 
-    def _hear(self, notices: list[SchemaNotice], taken: Batch) -> None:
-        """No rows of a table come any more behind what is fatal."""
+    def _add_notices(self, notices: list[SchemaNotice], taken: Batch) -> None:
+        """Add notices; after a fatal one no row of the table is received."""
         taken.schema += notices
         for notice in notices:
-            if not notice.columns and notice.table in self._heeded:
-                self._wrong[notice.table] = self._heeded.pop(notice.table)
+            if not notice.columns and notice.table in self._in_effect:
+                self._wrong[notice.table] = self._in_effect.pop(notice.table)
 
-    async def _something(self) -> None:
-        if not self._came:
+    async def _wait(self) -> None:
+        if not self._received:
             self._arrived.clear()
             await self._arrived.wait()
 
-    # ── What is followed ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Followed tables ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tell(self) -> None:
-        """Tells the hub what is to be followed, if it does not know."""
+    def _send_layouts(self) -> None:
+        """Request the current layouts from the hub, if they differ from the last request."""
         tables = self._tables()
         self._wrong = {name: layout for name, layout in self._wrong.items() if tables.get(name) is layout}
         wanted = {name: layout for name, layout in tables.items() if name not in self._wrong}
-        told = self._told.get(self._generation, self._heeded)
+        told = self._requested.get(self._generation, self._in_effect)
         if self._generation and len(wanted) == len(told) and all(told.get(n) is layout for n, layout in wanted.items()):
             return
         self._generation += 1
-        self._told[self._generation] = wanted
+        self._requested[self._generation] = wanted
         self._send(FollowRequest(self._generation, wanted, self._server()))
 
-    def _heed(self, generation: int) -> None:
-        """The hub passes over what it was told before it heeded it."""
-        self._heeded = dict(self._told[generation])
-        for told in [told for told in self._told if told <= generation]:
-            del self._told[told]
-        self._heeds.set()
+    def _take_effect(self, generation: int) -> None:
+        """Note that a request is in effect; the hub skips the earlier ones."""
+        self._in_effect = dict(self._requested[generation])
+        for told in [told for told in self._requested if told <= generation]:
+            del self._requested[told]
+        self._effective.set()
 
     async def wait_followed(self) -> None:
-        """Wait until the hub heeds what is followed now; or there is nobody to heed it."""
-        self._tell()
+        """Wait until the current layouts are in effect, or the connection has ended."""
+        self._send_layouts()
         generation = self._generation
-        while self._transport is not None and any(told <= generation for told in self._told):
-            self._heeds.clear()
-            await self._heeds.wait()
+        while self._transport is not None and any(told <= generation for told in self._requested):
+            self._effective.clear()
+            await self._effective.wait()
 
     # ── The connection ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def request_position(self) -> None:
-        """Have the hub ask; `next_batch` returns when the stream's source answers."""
+        """Request the upstream's position from the hub."""
         self._send(PositionRequest())
 
     def acknowledge(self, position: int) -> None:
-        """What ends at or before `position` will never be asked for again."""
+        """Acknowledge a position to the hub."""
         now = time.monotonic()
         if now - self._acknowledged_at >= ACKNOWLEDGE_S:
             self._acknowledged_at = now
             self._send(Acknowledgement(position))
 
     def _send(self, message: Message) -> None:
-        # A connection that is gone is noticed by `next_batch`.
+        # `next_batch` reports a closed connection.
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame_of(message))
 
     def _resume(self) -> None:
-        if self._came:
+        if self._received:
             return
-        self._came_bytes = 0
+        self._received_bytes = 0
         if self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """(asyncio) The hub's process, or the one that starts it, has the other end."""
+        """(asyncio) The connection to the hub's process, or to the one that starts it, is open."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """(asyncio) Something has come."""
-        self._came.extend(self._frames.feed(data))
-        self._came_bytes += len(data)
-        if self._came_bytes >= AHEAD_BYTES and self._came and not self._paused and self._transport is not None:
+        """(asyncio) Data was received."""
+        self._received.extend(self._frames.feed(data))
+        self._received_bytes += len(data)
+        if self._received_bytes >= AHEAD_BYTES and self._received and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
         self._arrived.set()
 
     def connection_lost(self, problem: Exception | None) -> None:  # noqa: ARG002
-        """(asyncio) Nothing comes any more."""
-        self._came.append(LossMessage("The process that reads the change stream has ended.", True, None))
+        """(asyncio) The connection has ended."""
+        self._received.append(LossMessage("The process that reads the change stream has ended.", True, None))
         self._arrived.set()
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
-        self._heeds.set()
+        self._effective.set()
         self._arrived.set()
 
 

@@ -228,7 +228,7 @@ def test_an_engine_that_takes_nothing_is_sent_no_more_than_it_can_hold() -> None
             transport = engine.source._transport
             assert transport is not None
             await met(lambda: not transport.is_reading())
-            assert len(engine.source._came) < 10
+            assert len(engine.source._received) < 10
             assert len(ends(await engine.until(last), "a")) == last - 110
 
     run(scenario)
@@ -242,7 +242,7 @@ def test_what_has_come_is_put_together_up_to_so_many_rows() -> None:
             for end in range(110, 160, 10):
                 site.bring(end, "a", rows=4)
             await met(lambda: site.stream.coming.empty())
-            await met(lambda: len(engine.source._came) >= 5)
+            await met(lambda: len(engine.source._received) >= 5)
             assert ends(await engine.source.next_batch(8), "a") == [110, 120]
             assert ends(await engine.source.next_batch(9), "a") == [130, 140, 150]
 
@@ -350,7 +350,7 @@ def test_who_is_with_another_server_ends_the_stream_of_all() -> None:
             await one.start()
             two.server = "server 2"
             starting = asyncio.ensure_future(two.start())
-            assert "Another database server" in str(await _until_lost(one.source))
+            assert "database server was replaced" in str(await _until_lost(one.source))
             await starting
             assert len(site.streams) == 2
             assert site.streams[0].closed
@@ -398,7 +398,7 @@ def test_an_engine_that_has_died_is_sent_nothing() -> None:
             receiver.join(JoinReply(100, None, ""))
             writer.transport.abort()
             with suppress(ConnectionError):
-                assert await receiver.messages() is None
+                assert await receiver.requests() is None
             receiver.close()
             for _ in range(3):
                 await asyncio.sleep(0)

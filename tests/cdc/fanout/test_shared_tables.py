@@ -18,9 +18,9 @@ COLUMN = SchemaNotice("t", "Columns of t were dropped: title.", ("title",))
 def follow(union: SharedTables[str], receiver: str, layout: TableLayout | None) -> list[tuple[str, SchemaNotice]]:
     """As a hub does whose decoder looks at once."""
     layouts = {} if layout is None else {"t": layout}
-    told = union.make_way(receiver, layouts)
+    told = union.displace(receiver, layouts)
     union.looked()
-    return told + union.take(receiver, layouts)
+    return told + union.assign(receiver, layouts)
 
 
 def test_equal_layouts_are_one_of_which_the_oldest_counts() -> None:
@@ -38,7 +38,7 @@ def test_equal_layouts_are_one_of_which_the_oldest_counts() -> None:
 def test_another_layout_displaces() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
-    ((told, notice),) = union.make_way("b", {"t": NEW})
+    ((told, notice),) = union.displace("b", {"t": NEW})
     assert (told, notice.table, notice.columns) == ("a", "t", ())
     assert union.tables("a") == frozenset()
     # The decoder has to see that it has gone.
@@ -47,14 +47,14 @@ def test_another_layout_displaces() -> None:
     assert union.is_ready({"other": OLD})
     union.looked()
     assert union.is_ready({"t": NEW})
-    assert union.take("b", {"t": NEW}) == []
+    assert union.assign("b", {"t": NEW}) == []
     assert union.decoded == {"t": NEW}
 
 
 def test_a_layout_that_was_read_again_is_followed_anew() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
-    assert union.make_way("a", {"t": replace(OLD, since=30)}) == []
+    assert union.displace("a", {"t": replace(OLD, since=30)}) == []
     assert union.decoded == {}
     assert not union.is_ready({"t": OLD})
 
@@ -63,7 +63,7 @@ def test_what_is_fatal_takes_the_table_away() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     follow(union, "b", OLD)
-    union.say(GONE, 20)
+    union.record(GONE, 20)
     assert union.tables("a") == union.tables("b") == frozenset()
     assert not union.is_ready({"t": OLD})
 
@@ -71,7 +71,7 @@ def test_what_is_fatal_takes_the_table_away() -> None:
 def test_what_is_said_of_columns_is_said_to_all_who_share() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
-    union.say(COLUMN, 20)
+    union.record(COLUMN, 20)
     assert union.tables("a") == {"t"}
     assert follow(union, "b", replace(OLD, since=40)) == [("b", COLUMN)]
     assert union.tables("a") == union.tables("b") == {"t"}
@@ -81,11 +81,11 @@ def test_who_follows_anew_what_something_was_said_of_has_it_looked_at_anew() -> 
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     follow(union, "b", OLD)
-    union.say(COLUMN, 20)
-    assert [told for told, _ in union.make_way("a", {"t": replace(OLD, since=40)})] == ["b"]
+    union.record(COLUMN, 20)
+    assert [told for told, _ in union.displace("a", {"t": replace(OLD, since=40)})] == ["b"]
     assert union.decoded == {}
     union.looked()
-    assert union.take("a", {"t": replace(OLD, since=40)}) == []
+    assert union.assign("a", {"t": replace(OLD, since=40)}) == []
     assert follow(union, "b", replace(OLD, since=50)) == []
     assert union.tables("a") == union.tables("b") == {"t"}
 
@@ -94,10 +94,10 @@ def test_who_read_the_layout_before_is_told_what_was_said() -> None:
     for notice in (GONE, COLUMN):
         union: SharedTables[str] = SharedTables()
         follow(union, "a", OLD)
-        union.say(notice, 20)
-        assert union.make_way("b", {"t": OLD}) == []
+        union.record(notice, 20)
+        assert union.displace("b", {"t": OLD}) == []
         union.looked()
-        assert union.take("b", {"t": OLD}) == [("b", notice)]
+        assert union.assign("b", {"t": OLD}) == [("b", notice)]
         assert ("t" in union.tables("b")) == bool(notice.columns)
         # Of what it reads after that, the notice says nothing.
         assert "b" not in dict(follow(union, "b", replace(OLD, since=50)))
@@ -107,7 +107,7 @@ def test_who_read_the_layout_before_is_told_what_was_said() -> None:
 def test_what_is_read_behind_what_was_said_of_it_is_taken() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
-    union.say(GONE, 20)
+    union.record(GONE, 20)
     # It may be of a transaction that was read in part.
     assert follow(union, "b", replace(OLD, since=25)) == [("b", GONE)]
     union.advance(20)
@@ -120,10 +120,10 @@ def test_what_is_read_behind_what_was_said_of_it_is_taken() -> None:
 def test_another_decoder_knows_nothing() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
-    union.say(GONE, 20)
+    union.record(GONE, 20)
     union.restart()
     assert union.is_ready({"t": OLD})
-    assert union.take("a", {"t": OLD}) == []
+    assert union.assign("a", {"t": OLD}) == []
 
 
 class Followers(RuleBasedStateMachine):
@@ -148,14 +148,14 @@ class Followers(RuleBasedStateMachine):
 
     @rule(receiver=receivers, layouts=layouts)
     def follow(self, receiver: str, layouts: dict[str, TableLayout]) -> None:
-        self.heard(self.union.make_way(receiver, layouts))
+        self.heard(self.union.displace(receiver, layouts))
         had = self.has.setdefault(receiver, {})
         for name in [n for n in had if n not in layouts or (had[n], had[n].since) != (layouts[n], layouts[n].since)]:
             del had[name]
         if not self.union.is_ready(layouts):
             self.look()
         self.has[receiver] = dict(layouts)
-        self.heard(self.union.take(receiver, layouts))
+        self.heard(self.union.assign(receiver, layouts))
 
     @rule()
     def look(self) -> None:
@@ -165,7 +165,7 @@ class Followers(RuleBasedStateMachine):
     @rule(notice=st.sampled_from([GONE, COLUMN, replace(GONE, table="u"), replace(COLUMN, table="u")]))
     def say(self, notice: SchemaNotice) -> None:
         holders = [r for r, has in self.has.items() if notice.table in has]
-        self.union.say(notice, 20)
+        self.union.record(notice, 20)
         self.heard([(holder, notice) for holder in holders])
 
     @rule(receiver=receivers)
