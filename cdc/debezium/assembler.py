@@ -1,87 +1,88 @@
 """Transactions in commit order, from topics that are not ordered among each other. Pure: events in, transactions out.
 
-Kafka orders the records of one partition and no others: a transaction's changes lie in many topics, its BEGIN and END
-in one of their own. END says how many events each table has in the transaction, and ENDs are in commit order: the first
-transaction in the queue of ENDs is delivered once its events are all there.
+Kafka orders only the records of one partition: a transaction's changes are in the topics of their tables, its BEGIN and
+END in the transaction topic. END has the number of events of each table, and ENDs are in commit order: the first
+transaction in the queue of ENDs is delivered once all its events have arrived.
 
-Debezium and its producer deliver at least once. What comes again is dropped by what it is: a transaction by its place
-in the order of ENDs (`history`), an event by its identity within the transaction (`pending_transaction`).
+Debezium and its producer deliver at least once. Duplicates are recognized: a transaction by its place in the order of
+ENDs (`history`), an event by its identity within the transaction (`pending_transaction`).
 
-*Invariants*: transactions are delivered once, in commit order, whole; positions never go back. What cannot be known to
-be whole is delivered as `overflow`, never in part:
-- tables that were followed while the transaction was on its way;
-- all followed tables, if the connector was restarted within the transaction and counts anew since;
-- transactions of too many rows, or the largest, if too many rows wait.
-Events that must come and do not are a `Gap` after a time: nothing behind it is delivered.
+*Invariants*: transactions are delivered once, in commit order, complete; positions never decrease. A transaction that
+may be incomplete is delivered as `overflow`, never in part:
+- tables that joined while the transaction was published;
+- all followed tables, if the connector was restarted within the transaction, and counts from there;
+- transactions above the limit of rows; the largest one, if all undelivered ones together exceed theirs.
+Missing events become a `Gap` after a timeout: nothing after it is delivered.
 
-*Started*: what the first snapshot sees is not delivered. PostgreSQL: ids below its horizon. MariaDB: positions at or
-before its own. MySQL: global ids in its set.
+*Start*: transactions that the first snapshot sees are not delivered. PostgreSQL: ids below its horizon. MariaDB:
+positions at or before its own. MySQL: global ids in its set.
 
-Not here: bytes (`envelope`), rows (`rows`), topics and offsets (`stream`).
+Not here: bytes (`envelope`), rows (`rows`), topics and offsets (`feed`).
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from cdc.change import CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.debezium.envelope import Begin, End, Event, RowEvent, TransactionKey, transaction_name
 from cdc.debezium.history import History, StartSnapshot
-from cdc.debezium.modes import Modes
+from cdc.debezium.modes import Dialect, Modes
 from cdc.debezium.names import collection_of
 from cdc.debezium.pending_transaction import NOTHING, TRUNCATE, PendingTransaction, identity_of
 from cdc.debezium.rows import Change, TableRows
 from cdc.debezium.truncates import Truncates
 from cdc.postgres.position import PostgresSnapshot, widen
 
-#: BEGINs without an END that are remembered.
+#: Maximum number of remembered BEGINs without an END.
 _BEGUN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class AssemblyLimits:
-    """What may be held in memory."""
+    """Limits of memory."""
 
-    #: Of one transaction.
+    #: Maximum rows of one transaction.
     rows: int = 200_000
-    #: Of one transaction.
+    #: Maximum bytes of one transaction's events.
     bytes: int = 1 << 28
-    #: Of all that wait.
+    #: Maximum rows of all undelivered transactions.
     waiting_rows: int = 800_000
-    #: Transactions that are over and whose late copies are known by their key.
+    #: Number of finished transactions whose keys are remembered, to recognize late duplicates.
     remembered: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that must be in the topics and has not come."""
+    """Events that must be in the topics and have not arrived."""
 
-    #: Followed table (as END names it) that lacks events; None: no END has come.
+    #: Followed table (as named by END) that lacks events; None: an END is missing.
     collection: str | None
-    #: What is missing, for the user.
+    #: Description of the missing events, for the user.
     reason: str
 
 
 class _Table:
     """A followed table.
 
-    *State*: `since`, the offset of the transaction topic from which on all its events are read; None: not yet.
+    *State*: `since`, the offset of the transaction topic from which on all its events are read; None: unknown.
     """
 
     __slots__ = ("rows", "since", "since_at")
 
     def __init__(self, rows: TableRows | None) -> None:
-        #: None: it is followed for its positions only.
+        #: None: the table is followed for its positions only.
         self.rows = rows
         self.since: int | None = None
         self.since_at = 0.0
 
 
 class DebeziumAssembler:
-    """One stream's transactions.
+    """The assembler of one stream.
 
-    *State*: `position`, how far all has been delivered; the queue of transactions that have ended and are not
-    delivered, in commit order; `_open`, all of which something has been seen and that are not delivered.
+    *State*: `position`, up to which everything has been delivered; `_queue`, transactions with an END that are not
+    delivered, in commit order; `_open`, all transactions with any event that are not delivered.
     """
 
     def __init__(
@@ -91,12 +92,12 @@ class DebeziumAssembler:
         limits: AssemblyLimits | None = None,
         watermark: str | None = None,
     ) -> None:
-        """`watermark`: a table whose rows are of no interest, only where they are."""
+        """Begin after a snapshot. `watermark`: a table that is followed for its positions only."""
         self._modes = modes
         self._limits = limits or AssemblyLimits()
         self._watermark = None if watermark is None else collection_of(watermark)
         self.postgres = isinstance(snapshot, PostgresSnapshot)
-        self.dialect = "postgres" if self.postgres else "mysql"
+        self.dialect: Dialect = "postgres" if self.postgres else "mysql"
         self._history = History(snapshot, self._limits.remembered)
         self.position = self._history.floor
         #: Position of the last END.
@@ -108,7 +109,7 @@ class DebeziumAssembler:
         self._truncates = Truncates(self._history)
         self._settled = False
         self._waiting_rows = 0
-        #: Rows in what `take` returned last.
+        #: Number of rows that `take` returned last.
         self.rows = 0
         if self._watermark is not None:
             self._tables[self._watermark] = _Table(None)
@@ -117,13 +118,13 @@ class DebeziumAssembler:
 
     @property
     def followed(self) -> list[str]:
-        """All collections whose events are wanted."""
+        """All collections whose events are needed."""
         return list(self._tables)
 
     def follow(self, layouts: Mapping[str, TableLayout]) -> tuple[list[str], list[str]]:
-        """Follow exactly these tables. Returns the collections that are new, and those that are gone.
+        """Follow exactly these tables; return the new collections, and the removed ones.
 
-        Until `reading` says that all events of a new one come, it is `overflow` wherever it has any.
+        A new one overflows in each transaction with changes of it until `reading` is called for it.
         """
         if layouts == self._layouts:
             return [], []
@@ -145,10 +146,10 @@ class DebeziumAssembler:
         return new, gone
 
     def reading(self, collections: Iterable[str], since: int, now: float) -> None:
-        """All events of these tables come that belong to transactions whose BEGIN is at offset `since` or behind.
+        """Note that all events of these tables are read for transactions whose BEGIN is at offset `since` or later.
 
-        For a while that is taken with indulgence: brokers may have got a BEGIN after its events. (Not with a `now` of
-        0: the first snapshot sees such transactions.)
+        Missing events are tolerated for a while after `now`, since a broker may receive a BEGIN after its events. (Not
+        with a `now` of 0: the first snapshot sees such transactions.)
         """
         for collection in collections:
             table = self._tables.get(collection)
@@ -156,7 +157,7 @@ class DebeziumAssembler:
                 table.since, table.since_at = since, now
 
     def _forget(self, collection: str) -> None:
-        """Rows held of a table are laid out otherwise than they will have to be."""
+        """Drop a table's rows of open transactions: they have another layout."""
         for pending in self._open.values():
             if collection in pending.changes:
                 self._drop_rows(pending, collection)
@@ -164,13 +165,16 @@ class DebeziumAssembler:
     # ── Events ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, event: Event, offset: int, now: float) -> None:
-        """Take an event; `offset` is that of its record. Raises StreamLost."""
-        if type(event) is RowEvent:
-            self._row(event, now)
-        elif type(event) is Begin:
-            self._begin(event, offset, now)
-        elif type(event) is End:
-            self._ended(event, now)
+        """Add an event; `offset` is that of its record. Raises StreamLost."""
+        match event:
+            case RowEvent():
+                self._row(event, now)
+            case Begin():
+                self._begin(event, offset, now)
+            case End():
+                self._ended(event, now)
+            case _:
+                assert_never(event)
 
     def _row(self, event: RowEvent, now: float) -> None:
         table = self._tables.get(event.collection)
@@ -248,7 +252,7 @@ class DebeziumAssembler:
             pending.begun = offset
 
     def _forget_begun(self) -> None:
-        """Of BEGINs whose transaction did nothing here and has no END, those that are long past."""
+        """Forget the oldest BEGINs of transactions without changes and without an END."""
         for key in [key for key, p in self._open.items() if p.end is None and not p.changes][: _BEGUN // 2]:
             del self._open[key]
 
@@ -258,7 +262,7 @@ class DebeziumAssembler:
         if pending is not None and pending.end is not None:
             return
         if 0 < event.position <= self._last_end:
-            # It ended before: the connector repeats itself. (Or it is another server, and time shows it.)
+            # A duplicate, unless its time shows that it is of another server.
             self._history.check_time(event.ts_ms)
             if pending is not None:
                 self._discard(pending)
@@ -285,24 +289,24 @@ class DebeziumAssembler:
 
     @property
     def waits_for_stillness(self) -> bool:
-        """Whether a TRUNCATE waits for a transaction behind it; see `settle`."""
+        """Whether a TRUNCATE waits for a later transaction, or for `settle`."""
         return bool(self._truncates) and not self._queue
 
     def _seen(self, pending: PendingTransaction, event: End) -> bool:
-        """MariaDB, MySQL: whether it was on its way, or over, when reading began: the first snapshot sees it."""
+        """MariaDB, MySQL: return whether the first snapshot sees it: it was published when reading began."""
         seen, floor = self._history.seen, self._history.floor
         if seen is not None:
             return pending.xid in seen
         return event.position < floor and (event.position > 0 or (pending.begun is None and not pending.changes))
 
     def settle(self) -> None:
-        """All topics have been read to their ends, and have been still for a while: TRUNCATEs need not wait more."""
+        """Note that all topics have been read to their ends and are idle: TRUNCATEs are delivered."""
         self._settled = not self._queue
 
     # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, max_rows: int) -> list[CommittedTransaction]:
-        """Transactions that are whole, in commit order, up to the first that brings the rows to `max_rows`."""
+        """Return complete transactions in commit order, up to the first one that brings the rows to `max_rows`."""
         taken: list[CommittedTransaction] = []
         self.rows = 0
         queue = self._queue
@@ -339,7 +343,7 @@ class DebeziumAssembler:
         return taken
 
     def _lacking(self, head: PendingTransaction) -> tuple[str, int, int] | None:
-        """A followed table whose events are not all there: what it is, how many are, how many there must be."""
+        """Return a followed table that lacks events, with the number of events that arrived and that END names."""
         assert head.end is not None
         if head.restarted or not head.changes.keys() <= head.end.counts.keys():
             head.restarted = head.overflow = True
@@ -351,7 +355,7 @@ class DebeziumAssembler:
                 continue
             held = len(head.changes.get(collection, ()))
             if held > count:
-                # END counts from the middle on.
+                # END counts the events since a restart only.
                 head.restarted = head.overflow = True
                 return None
             if held < count:
@@ -361,7 +365,7 @@ class DebeziumAssembler:
         return None
 
     def _placed(self, head: PendingTransaction) -> bool:
-        """Whether it is known where it is. If nothing of it was read, it is before what comes next."""
+        """Return whether its position is known. Without events it is before the next one with a position."""
         if head.position or not (head.overflow or head.partial):
             return True
         for later in self._queue:
@@ -370,14 +374,14 @@ class DebeziumAssembler:
                 head.guessed = True
                 return True
             if not later.stale and self._lacking(later) is not None:
-                return False  # Its events will say where it is.
+                return False  # Its events will have the position.
         return False
 
     def _deliver(self, head: PendingTransaction) -> CommittedTransaction | None:
         assert head.end is not None
         if not head.guessed:
             self._history.delivered = max(head.position, self._history.delivered)
-        # A TRUNCATE behind it may have been delivered before it.
+        # A later TRUNCATE may have been delivered before it.
         overflow = head.overflow or 0 < head.position < self.position
         self.position = max(head.position, self.position)
         tables: dict[str, TableChange] = {}
@@ -396,14 +400,14 @@ class DebeziumAssembler:
         return CommittedTransaction(head.xid or self.position, self.position, tables) if tables else None
 
     def _discard(self, pending: PendingTransaction) -> None:
-        """It is over: delivered, or not to be."""
+        """Remove a transaction that was delivered or skipped."""
         if pending.changes or pending.partial or pending.stale or pending.overflow:
             self._history.remember(pending.key)
         self._waiting_rows -= pending.held
         self._open.pop(pending.key, None)
 
     def take_notices(self) -> list[SchemaNotice]:
-        """What was found out about tables since the last call."""
+        """Return the notices since the last call."""
         notices: list[SchemaNotice] = []
         for table in self._tables.values():
             if table.rows is not None and table.rows.notices:
@@ -414,7 +418,7 @@ class DebeziumAssembler:
     # ── Gaps ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def gap(self, now: float, timeout_s: float) -> Gap | None:
-        """What has been missing for that long. (It may be on its way: topics may not have been read to their ends.)"""
+        """Return events that have been missing for `timeout_s`, though the topics may not be read to their ends."""
         if self._queue:
             return self._incomplete(self._queue[0], now, timeout_s)
         for pending in self._open.values():
@@ -423,7 +427,7 @@ class DebeziumAssembler:
                     return None
                 (collection, *_) = pending.changes
                 name = transaction_name(pending.key)
-                return Gap(None, f"{name} changed {collection} and has no END in the topic of transactions")
+                return Gap(None, f"{name} changed {collection} and has no END in the transaction topic")
         return None
 
     def _incomplete(self, head: PendingTransaction, now: float, timeout_s: float) -> Gap | None:
@@ -433,7 +437,7 @@ class DebeziumAssembler:
         collection, held, count = found
         since_at = self._tables[collection].since_at
         if since_at and head.seen_at - since_at < timeout_s:
-            # Its first events went by while reading of the table began.
+            # Its first events were published before reading of the table began.
             head.partial.add(collection)
             return None
         name = transaction_name(head.key, head.position if self.postgres else 0)

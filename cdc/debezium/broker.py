@@ -1,6 +1,6 @@
-"""How a Kafka broker is spoken to: kafka-python's settings, and its errors in words for the user.
+"""kafka-python's settings, and its errors as sentences for the user.
 
-*Invariant*: no words hold a password.
+*Invariant*: no text has a password.
 
 Not here: topics and offsets (`feed`).
 """
@@ -15,7 +15,7 @@ from cdc.change import StreamLost
 from cdc.debezium.options import DebeziumOptions
 from cdc.keepalive import socket_options
 
-#: How soon new partitions, and topics that were made anew, are noticed.
+#: Maximum delay until new partitions, and topics that were created again, are noticed.
 METADATA_MS = 5000
 REQUEST_MS = 10_000
 
@@ -35,7 +35,7 @@ _HINTS: tuple[tuple[type[Exception], str, bool, str | None], ...] = (
     (errors.AuthorizationError, "The user may not read", False, "Allow it to describe and read these topics."),
     (
         errors.OffsetOutOfRangeError,
-        "Records that had not been read are gone: their topic was cut off or made anew",
+        "Records were removed before they were read: their topic was truncated or created again",
         True,
         "Raise retention.ms of the connector's topics.",
     ),
@@ -46,7 +46,7 @@ _HINTS: tuple[tuple[type[Exception], str, bool, str | None], ...] = (
 
 
 def client_settings(options: DebeziumOptions) -> dict[str, Any]:
-    """What every client is made with."""
+    """Return the settings of every client."""
     settings: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in options.bootstrap_servers.split(",")],
         "client_id": "upquery",
@@ -68,7 +68,7 @@ def client_settings(options: DebeziumOptions) -> dict[str, Any]:
 
 
 def consumer_settings(options: DebeziumOptions) -> dict[str, Any]:
-    """What the consumer is made with: no group, no commits, no offset but those it is told."""
+    """Return the consumer's settings: no group, no commits, explicit offsets only."""
     return client_settings(options) | {
         "group_id": None,
         "enable_auto_commit": False,
@@ -80,8 +80,10 @@ def consumer_settings(options: DebeziumOptions) -> dict[str, Any]:
 
 
 def require_broker(options: DebeziumOptions) -> None:
-    """Raises OSError if no connection to any of the servers can be made. (kafka-python tries for REQUEST_MS, whatever
-    it is told, and does not say what the matter was.)"""
+    """Raise OSError if none of the servers accepts a connection.
+
+    kafka-python itself retries for REQUEST_MS, and does not report the cause.
+    """
     servers = collect_hosts(client_settings(options)["bootstrap_servers"], randomize=False)
     for number, (host, port, _) in enumerate(servers, start=1):
         try:
@@ -94,7 +96,7 @@ def require_broker(options: DebeziumOptions) -> None:
 
 
 def lost(problem: Exception, options: DebeziumOptions) -> StreamLost:
-    """What an error of kafka-python (or of the network) means."""
+    """Return the StreamLost for an error of kafka-python or the network."""
     for kind, reason, retryable, hint in _HINTS:
         if isinstance(problem, kind):
             return StreamLost(f"{reason} ({_words(problem, options)}).", retryable, hint)

@@ -1,11 +1,9 @@
-"""What the topics themselves show of how the connector is set up, before anything is built on them.
+"""Checks of the connector's configuration by the content of its topics.
 
-The last records of each topic are read as the stream would read them; what that runs into is a finding. Settings of
-the connector that leave no trace in its topics (``skipped.operations``, ``enable.time.adjuster``) are named in
-docs/kafka.md.
+The last records of each topic are decoded as by the stream; errors become findings. Settings of the connector without a
+trace in its topics (``skipped.operations``, ``enable.time.adjuster``) are documented in docs/kafka.md.
 
-Not here: which topics there are (`topics`); what is wrong at the database (`service.upstream`); how findings are shown
-(`service.command.diagnosis`).
+Not here: checks of the database (`service.engine.databases`), the output of findings (`service.command.diagnosis`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,47 +18,50 @@ from kafka.errors import KafkaError
 from cdc.change import StreamLost, TableLayout
 from cdc.debezium.broker import client_settings, consumer_settings, lost, require_broker
 from cdc.debezium.envelope import RecordDecoder, RowEvent
+from cdc.debezium.modes import Dialect
 from cdc.debezium.names import collection_of, topic_of
 from cdc.debezium.options import DebeziumOptions
 from cdc.debezium.rows import TableRows
 
-#: Records looked at, of each partition.
+#: Number of records read from each partition.
 LAST_RECORDS = 50
-#: Retention below this is remarked on.
+#: Shorter retention is a finding.
 SHORT_RETENTION_MS = 3_600_000
 _WAIT_MS = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFinding:
-    """Something about the topics that the user should know. The fields are those of the service's findings."""
+    """A finding on the topics. The fields are those of the service's findings."""
 
     #: ``kafka``, ``transaction_metadata``, ``snapshot``, ``events``, ``values``, ``row_identity``,
     #: ``cleanup_policy``, ``retention``, ``heartbeat``, ``watermark``.
     code: str
     #: One sentence.
     reason: str
-    #: The setting or statement that repairs it, if there is one.
+    #: The setting or statement that repairs it.
     fix: str | None = None
-    #: The table it is about; None: all.
+    #: The table concerned; None: all.
     table: str | None = None
-    #: Whether nothing (of this table) can be followed until it is repaired; otherwise it is a warning.
+    #: Whether it prevents following the table (or all tables); otherwise it is a warning.
     fatal: bool = True
 
 
 @dataclass(slots=True)
 class KafkaTopic:
-    """What is known of a topic that exists."""
+    """Description of an existing topic."""
 
     partitions: int
-    #: ``cleanup.policy``, ``retention.ms`` …; empty if they may not be read.
+    #: ``cleanup.policy``, ``retention.ms`` …; empty without permission to read them.
     configs: Mapping[str, str] = field(default_factory=dict)
     #: The last records: partition, offset, key, value.
     records: list[tuple[int, int, bytes | None, bytes | None]] = field(default_factory=list)
 
 
-def stream_findings(options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: str) -> list[TopicFinding]:
-    """Look, and say what was found. Blocks for seconds: call it in a thread. `dialect`: ``postgres`` or ``mysql``."""
+def stream_findings(
+    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: Dialect
+) -> list[TopicFinding]:
+    """Read the topics, and return findings. Blocks for seconds: call it in a thread."""
     try:
         topics = look(options, layouts)
     except (KafkaError, OSError) as problem:
@@ -70,16 +71,16 @@ def stream_findings(options: DebeziumOptions, layouts: Mapping[str, TableLayout]
 
 
 def findings(
-    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: str, topics: Mapping[str, KafkaTopic]
+    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: Dialect, topics: Mapping[str, KafkaTopic]
 ) -> list[TopicFinding]:
-    """What `topics`, all that there are, show. Pure."""
+    """Return findings on `topics`, which are all existing topics. Pure."""
     found = _of_transactions(options, topics)
     heartbeat = f"__debezium-heartbeat.{options.topic_prefix}"
     if heartbeat not in topics:
         found.append(
             TopicFinding(
                 "heartbeat",
-                f"There are no heartbeats: no topic {heartbeat}.",
+                f"The connector sends no heartbeats: the topic {heartbeat} does not exist.",
                 "Set heartbeat.interval.ms=10000.",
                 fatal=False,
             )
@@ -88,7 +89,7 @@ def findings(
         found.append(
             TopicFinding(
                 "watermark",
-                "Nothing can push the stream on: on an idle database, what was not cached waits for the next change.",
+                "The stream of an idle database cannot be moved on: keys that are not cached wait for the next change.",
                 "Set cdc.kafka.watermark_table to a captured table that upquery may write to.",
                 fatal=False,
             )
@@ -110,26 +111,26 @@ def _of_transactions(options: DebeziumOptions, topics: Mapping[str, KafkaTopic])
         return [
             TopicFinding(
                 "transaction_metadata",
-                f"There is no topic {name}: nothing says which changes belong together, or in which order.",
+                f"The topic {name} does not exist, so the transactions of changes and their order are unknown.",
                 "Set provide.transaction.metadata=true in the connector's configuration.",
             )
         ]
     found = _of_configs(name, topic, None)
     if topic.partitions != 1:
-        reason = f"The topic {name} has {topic.partitions} partitions, so that transactions are in no order."
-        found.append(TopicFinding("transaction_metadata", reason, "Make it anew with one partition."))
+        reason = f"The topic {name} has {topic.partitions} partitions, so transactions are not ordered."
+        found.append(TopicFinding("transaction_metadata", reason, "Create it again with one partition."))
     return found
 
 
 def _of_configs(name: str, topic: KafkaTopic, table: str | None) -> list[TopicFinding]:
     found = []
     if "compact" in topic.configs.get("cleanup.policy", ""):
-        reason = f"The topic {name} is compacted: older changes of a row are removed before they may have been read."
+        reason = f"The topic {name} is compacted: older changes of a row may be removed before they are read."
         fix = f"kafka-configs.sh --alter --topic {name} --add-config cleanup.policy=delete"
         found.append(TopicFinding("cleanup_policy", reason, fix, table))
     retention = topic.configs.get("retention.ms", "-1")
     if retention.isdecimal() and int(retention) < SHORT_RETENTION_MS:
-        reason = f"The topic {name} keeps records for {int(retention) // 1000} s only."
+        reason = f"The topic {name} retains records for {int(retention) // 1000} s only."
         fix = f"kafka-configs.sh --alter --topic {name} --add-config retention.ms=604800000"
         found.append(TopicFinding("retention", reason, fix, table, fatal=False))
     return found
@@ -148,8 +149,8 @@ def _of_table(table: str, name: str, topic: KafkaTopic, reader: RecordDecoder, r
             break
         if isinstance(event, RowEvent) and event.op != "t" and event.collection == collection_of(table):
             rows.change(event)
-    untold = [notice for notice in rows.notices if notice.columns]
-    found += [TopicFinding("values", notice.reason, None, table, fatal=False) for notice in untold[-1:]]
+    unavailable = [notice for notice in rows.notices if notice.columns]
+    found += [TopicFinding("values", notice.reason, None, table, fatal=False) for notice in unavailable[-1:]]
     return found + [TopicFinding("row_identity", n.reason, None, table) for n in rows.notices if not n.columns]
 
 
@@ -157,7 +158,7 @@ def _of_table(table: str, name: str, topic: KafkaTopic, reader: RecordDecoder, r
 
 
 def look(options: DebeziumOptions, layouts: Iterable[str]) -> dict[str, KafkaTopic]:
-    """All topics; settings and last records of those that are read. Raises KafkaError, OSError."""
+    """Return all topics, with settings and last records of those that the stream reads. Raises KafkaError, OSError."""
     wanted = {options.transactions, *(topic_of(options.topic_prefix, collection_of(table)) for table in layouts)}
     if options.routed_topic:
         wanted = {options.routed_topic}
@@ -189,7 +190,7 @@ def _last_records(consumer: Any, partition: TopicPartition) -> list[tuple[int, i
 
 
 def _configs(options: DebeziumOptions, names: list[str]) -> dict[str, dict[str, str]]:
-    """Settings of topics; empty where they may not be read."""
+    """Return settings of topics; empty without permission to read them."""
     with closing(KafkaAdminClient(**client_settings(options))) as admin:
         try:
             resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]

@@ -1,13 +1,13 @@
-"""What one Kafka record of a Debezium connector says. Pure: bytes in, events out.
+"""Decoding of the Kafka records of a Debezium connector. Pure: bytes in, events out.
 
 Debezium documentation, "Data change events", "Transaction metadata" (of the PostgreSQL, MySQL and MariaDB connectors);
-JSON converter, with and without schemas. With them each value repeats its schema, ten times the size of the rest: it is
-parsed once, and later values that begin with the same bytes are parsed from behind it.
+JSON converter, with and without schemas. With schemas each value repeats its schema, ten times the size of the rest: it
+is parsed once, and later values with the same prefix are parsed after the prefix.
 
-*Invariants*: every record is an event, is known to say nothing (tombstones, heartbeats, schema changes, logical
-messages, incremental snapshots) or raises StreamLost with its topic, partition and offset.
+*Invariants*: each record is an event, is irrelevant (tombstones, heartbeats, schema changes, logical messages,
+incremental snapshots), or raises StreamLost with its topic, partition and offset.
 
-Not here: values of columns (`values`), what the events make together (`assembler`).
+Not here: values of columns (`values`), transactions (`assembler`).
 """
 
 import re
@@ -17,21 +17,22 @@ from typing import Any
 import orjson
 
 from cdc.change import StreamLost
+from cdc.debezium.modes import Dialect
 from cdc.mysql.position import position_of
 from cdc.postgres.position import format_lsn
 
 #: A column's schema, as the JSON converter writes it.
 FieldSchema = dict[str, Any]
-#: PostgreSQL: the transaction's id of 32 bits; MariaDB, MySQL: what the connector calls it (GTID, or file and offset).
+#: PostgreSQL: the 32-bit transaction id; MariaDB, MySQL: the connector's id (GTID, or file and offset).
 TransactionKey = int | str
 
 _MAJORS = frozenset({"2", "3"})
-_CONNECTORS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+_CONNECTORS: dict[str, Dialect] = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 _PAYLOAD = b',"payload":'
 _FILE_AND_OFFSET = re.compile(r"file=(.+),pos=(\d+)")
 _XID_AND_LSN = re.compile(r"(\d+):(\d+)")
 _ROW_OPS = frozenset("cudt")
-#: Of one topic, schemas remembered.
+#: Maximum number of cached schemas of one topic.
 _SCHEMAS_KEPT = 64
 
 
@@ -66,22 +67,22 @@ class RowEvent:
         key: bytes | None,
         size: int,
     ) -> None:
-        #: ``schema.table`` or ``database.table``, as END events name it: not quoted.
+        #: ``schema.table`` or ``database.table`` without quotes, as in END events.
         self.collection = collection
         self.op = op
         self.before = before
         self.after = after
-        #: The columns' schemas; the same object for all events of one schema. None if the event has none.
+        #: The columns' schemas, one object for all events of a schema; None if the event has none.
         self.fields = fields
-        #: None: it belongs to none (TRUNCATE of MariaDB and MySQL).
+        #: None: TRUNCATE of MariaDB and MySQL, which has no transaction.
         self.transaction = transaction
         #: ``total_order`` within the transaction, from 1.
         self.order = order
-        #: Where the change itself is: an LSN, or a position of the binary log.
+        #: Position of the change: an LSN, or a position in the binary log.
         self.position = position
         self.source = source
         self.key = key
-        #: Bytes of the value.
+        #: Bytes of the record's value.
         self.size = size
 
 
@@ -92,22 +93,22 @@ class Begin:
 
     def __init__(self, transaction: TransactionKey, position: int) -> None:
         self.transaction = transaction
-        #: Where it begins, if the event says so; else 0.
+        #: Position of its beginning; 0: unknown.
         self.position = position
 
 
 class End:
-    """A transaction's END: what there must be of it."""
+    """A transaction's END, with the number of its events."""
 
     __slots__ = ("counts", "position", "transaction", "ts_ms")
 
     def __init__(self, transaction: TransactionKey, position: int, counts: dict[str, int], ts_ms: int) -> None:
         self.transaction = transaction
-        #: PostgreSQL: where its commit ends. MariaDB, MySQL: where it begins, if the event says so; else 0.
+        #: PostgreSQL: end of its commit. MariaDB, MySQL: position of its beginning; 0: unknown.
         self.position = position
-        #: Events by collection.
+        #: Number of events by collection.
         self.counts = counts
-        #: When it committed.
+        #: Time of the commit.
         self.ts_ms = ts_ms
 
 
@@ -115,18 +116,18 @@ Event = RowEvent | Begin | End
 
 
 class RecordDecoder:
-    """Reads the records of one connector's topics. `dialect` is ``postgres`` or ``mysql``, MariaDB included."""
+    """Decoder of the records of one connector's topics. `dialect` is ``postgres`` or ``mysql``, also for MariaDB."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         self._postgres = dialect == "postgres"
         self._dialect = dialect
-        #: By topic, most recent first: what values begin with, and the columns' schemas that it holds.
+        #: By topic, most recent first: prefixes of values, and the columns' schemas in them.
         self._schemas: dict[str, list[tuple[bytes, Mapping[str, FieldSchema] | None]]] = {}
-        #: (version, connector) that have been found to be known.
+        #: Accepted pairs of version and connector.
         self._known: set[tuple[Any, Any]] = set()
 
     def read(self, topic: str, partition: int, offset: int, key: bytes | None, value: bytes | None) -> Event | None:
-        """The record's event; None if it says nothing. Raises StreamLost."""
+        """Return the record's event; None if it is irrelevant. Raises StreamLost."""
         if value is None:
             return None
         try:
@@ -186,7 +187,7 @@ class RecordDecoder:
             order = transaction["total_order"]
         elif op != "t" or self._postgres:
             raise StreamLost(
-                f"Events of {collection} do not say which transaction they belong to.",
+                f"Events of {collection} do not name their transaction.",
                 retryable=False,
                 hint="Set provide.transaction.metadata=true in the connector's configuration.",
             )
@@ -212,7 +213,7 @@ class RecordDecoder:
             return
         if str(version[0]).partition(".")[0] not in _MAJORS:
             raise StreamLost(
-                f"The events are of Debezium {version[0]}, which is not known here.",
+                f"The events are of Debezium {version[0]}, which is not supported.",
                 retryable=False,
                 hint="Use a connector of Debezium 2 or 3.",
             )
@@ -221,13 +222,13 @@ class RecordDecoder:
         self._known.add(version)
 
     def _special(self, op: str, payload: dict[str, Any]) -> None:
-        """Snapshots and messages."""
+        """Handle snapshots and logical messages."""
         if op == "m":
             return
         if op != "r":
             raise ValueError(f"unknown operation {op!r}")
         self._check(payload["source"])
-        # An incremental snapshot reads rows anew beside the stream, which goes on whole: they say nothing.
+        # An incremental snapshot reads rows beside the stream, which remains complete.
         if payload["source"].get("snapshot") != "incremental":
             raise StreamLost(
                 "The connector takes a snapshot: what changed since its last event may not be in the stream.",
@@ -246,10 +247,10 @@ class RecordDecoder:
             return None  # A heartbeat, a schema change.
         if "specversion" in payload:
             raise ValueError("it is a CloudEvent; use org.apache.kafka.connect.json.JsonConverter")
-        raise ValueError("it is no change event: it has neither op nor status; remove transforms that unwrap events")
+        raise ValueError("it is not a change event: it has neither op nor status; remove transforms that unwrap events")
 
     def _transaction(self, text: str) -> tuple[TransactionKey, int]:
-        """How a transaction is called, and what its id says about where it is."""
+        """Return a transaction's key, and the position in its id (0: none)."""
         if self._postgres:
             found = _XID_AND_LSN.fullmatch(text)
             if found is None:
@@ -260,14 +261,14 @@ class RecordDecoder:
 
 
 def transaction_name(key: TransactionKey, position: int = 0) -> str:
-    """How a transaction is called in sentences for the user."""
+    """Return the name of a transaction in sentences for the user."""
     if isinstance(key, int):
         return f"transaction {key}" + (f" ({format_lsn(position)})" if position else "")
     return f"transaction {key}"
 
 
 def _fields(schema: Any) -> Mapping[str, FieldSchema] | None:
-    """Schemas of the row's columns, from the schema of an event that has a row."""
+    """Return the columns' schemas from an event's schema; None if it has no row."""
     for field in (schema or {}).get("fields") or ():
         if field.get("field") in ("after", "before"):
             return {column["field"]: column for column in field.get("fields") or ()}
@@ -275,7 +276,7 @@ def _fields(schema: Any) -> Mapping[str, FieldSchema] | None:
 
 
 def _payload_at(value: bytes, payload: Any) -> int:
-    """Where the payload begins in a value that has a schema; 0 if it is not at the value's end."""
+    """Return the offset of the payload in a value with a schema; 0 if it is not at the value's end."""
     at = value.find(_PAYLOAD)
     while at >= 0:
         start = at + len(_PAYLOAD)

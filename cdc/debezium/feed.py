@@ -1,13 +1,13 @@
-"""Records of the connector's topics, read by one thread. kafka-python blocks; the event loop must not.
+"""Thread that reads the connector's topics, since kafka-python blocks.
 
-Partitions are assigned by hand and read from the offsets that were their ends when reading began: no group, nothing
-committed. A topic that did not exist then is read from its beginning.
+Partitions are assigned explicitly and read from their ends at the start: without a consumer group or committed offsets.
+A topic that did not exist then is read from its beginning.
 
-*Invariants*: what the thread says comes in one queue, in order, and the queue is bounded: if nobody takes, nobody
-reads. The end of the transaction topic is read after those of the tables: the events of a transaction whose BEGIN is
-behind it are behind those, too. After an error nothing more is read.
+*Invariants*: the thread's results are in one bounded queue, in order; it does not read while the queue is full. The end
+of the transaction topic is read after those of the tables' topics: if a transaction's BEGIN is after the former, its
+events are after the latter. After an error nothing more is read.
 
-Not here: what records mean (`envelope`, `assembler`), the event loop's side (`stream`).
+Not here: the content of records (`envelope`, `assembler`), the event loop's side (`stream`).
 """
 
 import threading
@@ -25,18 +25,18 @@ from cdc.debezium.broker import consumer_settings, lost
 from cdc.debezium.names import topic_of
 from cdc.debezium.options import DebeziumOptions
 
-#: How long one poll waits: how late a wish is heard at most.
+#: Maximum wait of one poll, and so delay of a request.
 POLL_MS = 50
-#: Records and bytes that wait to be taken.
+#: Maximum number of records and bytes in the queue.
 MAX_RECORDS, MAX_BYTES = 20_000, 1 << 26
 _CHUNK_RECORDS = 2000
-#: Between two looks for topics and partitions that were not there.
+#: Interval of checks for new topics and partitions.
 LOOK_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStarts:
-    """All events of `collections` are read from here on that belong to transactions that begin at `since` or behind."""
+    """From here on all events of `collections` are read for transactions whose BEGIN is at offset `since` or later."""
 
     collections: tuple[str, ...]
     since: int
@@ -44,7 +44,7 @@ class TopicStarts:
 
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
-    """An answer: whether the topics asked about had been read to the ends that they had after the question."""
+    """Answer to `ask_ends`: whether the topics have been read to the ends that they had after the request."""
 
     reached: bool
 
@@ -55,7 +55,7 @@ Item = Records | TopicStarts | TopicEnds | StreamLost
 
 
 class Feed:
-    """The thread and its queue. `notify` is called from the thread whenever there is something to take."""
+    """The thread and its queue. The thread calls `notify` after each addition to the queue."""
 
     def __init__(
         self,
@@ -68,38 +68,38 @@ class Feed:
         self._make_consumer = make_consumer
         self._consumer: Any = None
         self._lock = threading.Condition()
-        #: Guarded by the lock: what waits to be taken, its size, what is wished for, whether to stop.
+        #: Guarded by the lock: the queue with sizes, its size, requests, whether to stop.
         self._items: deque[tuple[Item, int, int]] = deque()
         self._records = 0
         self._bytes = 0
-        self._wishes: deque[Callable[[], None]] = deque()
+        self._requests: deque[Callable[[], None]] = deque()
         self._stopping = False
-        #: Of the thread alone: collections followed, topics that do not exist yet, identities of those that do.
+        #: Used by the thread only: followed collections, topics that do not exist yet, identities of topics.
         self._followed: dict[str, None] = {}
         self._absent: set[str] = set()
         self._identities: dict[str, Any] = {}
         self._looked_at = 0.0
         self._thread = threading.Thread(target=self._run, name="upquery kafka", daemon=True)
 
-    # ── From outside ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Interface ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self, collections: Iterable[str]) -> None:
-        """Connect and begin to read, `Reading` these; both in the thread."""
+        """Connect and begin to read these collections, in the thread; adds `TopicStarts`."""
         wanted = list(collections)
-        self._wishes.append(lambda: self._begin(wanted))
+        self._requests.append(lambda: self._begin(wanted))
         self._thread.start()
 
     def follow(self, collections: Iterable[str]) -> None:
-        """Read exactly these from now on; `Reading` says when those that are new are."""
+        """Read exactly these collections; adds `TopicStarts` for new ones."""
         wanted = list(collections)
-        self._wish(lambda: self._follow(wanted))
+        self._request(lambda: self._follow(wanted))
 
     def ask_ends(self, collection: str | None) -> None:
-        """Ask whether the table's topic (None: all) and the transactions' have been read to their ends; see `Ends`."""
-        self._wish(lambda: self._check_ends(collection))
+        """Check whether a table's topic (None: all) and the transaction topic are read to their ends (`TopicEnds`)."""
+        self._request(lambda: self._check_ends(collection))
 
     def take(self) -> Item | None:
-        """What is next in the queue, if anything."""
+        """Remove and return the first item of the queue, if there is one."""
         with self._lock:
             if not self._items:
                 return None
@@ -110,7 +110,7 @@ class Feed:
             return item
 
     def stop(self) -> None:
-        """Ask the thread to end."""
+        """Request the thread to end."""
         with self._lock:
             self._stopping = True
             self._lock.notify()
@@ -120,9 +120,9 @@ class Feed:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _wish(self, wish: Callable[[], None]) -> None:
+    def _request(self, request: Callable[[], None]) -> None:
         with self._lock:
-            self._wishes.append(wish)
+            self._requests.append(request)
             self._lock.notify()
 
     # ── The thread ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,8 +131,8 @@ class Feed:
         try:
             self._consumer = self._make_consumer(**consumer_settings(self._options))
             while self._room():
-                while self._wishes:
-                    self._wishes.popleft()()
+                while self._requests:
+                    self._requests.popleft()()
                 self._poll()
                 self._look(LOOK_S)
         except StreamLost as problem:
@@ -144,10 +144,10 @@ class Feed:
                 self._consumer.close()
 
     def _room(self) -> bool:
-        """Wait until there is room in the queue. Wishes are heard meanwhile. False: stop."""
+        """Wait until the queue has room, or a request arrives; return False after `stop`."""
         with self._lock:
             while not self._stopping and (self._records >= MAX_RECORDS or self._bytes >= MAX_BYTES):
-                if self._wishes:
+                if self._requests:
                     break
                 self._lock.wait()
             return not self._stopping
@@ -179,7 +179,7 @@ class Feed:
             topic == self._options.topic_prefix or topic.startswith(f"{self._options.topic_prefix}.") for topic in there
         ):
             raise StreamLost(
-                f"Kafka has no topic {self._options.transactions}, nor others of the prefix "
+                f"Kafka has neither the topic {self._options.transactions} nor others with the prefix "
                 f"{self._options.topic_prefix!r}.",
                 retryable=True,
                 hint="Check cdc.kafka.topic_prefix, and that the connector runs.",
@@ -187,7 +187,7 @@ class Feed:
         self._follow(collections, there)
 
     def _topics(self) -> set[str]:
-        """All topics there are. Looks at the cluster anew."""
+        """Read the names of all topics from the cluster."""
         self._looked_at = time.monotonic()
         topics: set[str] = set(self._consumer.topics())
         return topics
@@ -202,7 +202,7 @@ class Feed:
         self._absent = {t for t in wanted if t not in assigned and t not in there} - {transactions}
         fresh = {t for t in wanted if t not in assigned and t in there and t != transactions}
         starts = self._ends(fresh)
-        # Last: see the module's invariants.
+        # Last, as required by the module's invariants.
         if transactions in assigned:
             (tp,) = self._partitions(transactions)
             since = self._ends({transactions})[tp] if transactions not in wanted else self._consumer.position(tp)
@@ -229,20 +229,20 @@ class Feed:
         count = len(self._partitions(topic))
         if count != 1:
             raise StreamLost(
-                f"The topic {topic} has {count} partitions, so that transactions are in no order.",
+                f"The topic {topic} has {count} partitions, so transactions are not ordered.",
                 retryable=False,
-                hint="Make it anew with one partition (topic.creation.default.partitions=1, or by hand).",
+                hint="Create it again with one partition (topic.creation.default.partitions=1, or manually).",
             )
 
     def _assign(self, starts: dict[TopicPartition, int], wanted: set[str]) -> None:
-        """Read these partitions from there on, beside those of `wanted` topics that are read already."""
+        """Assign these partitions at their offsets, and keep the assigned ones of `wanted` topics."""
         kept = [tp for tp in self._consumer.assignment() if tp.topic in wanted]
         self._consumer.assign(kept + [tp for tp in starts if tp not in kept])
         for tp, offset in starts.items():
             self._consumer.seek(tp, offset)
 
     def _look(self, every_s: float) -> None:
-        """For topics that were absent, partitions that are new, and topics that were made anew."""
+        """Check for topics that were absent, new partitions, and topics that were created again."""
         if time.monotonic() - self._looked_at < every_s:
             return
         self._looked_at = time.monotonic()
@@ -259,7 +259,7 @@ class Feed:
             found = set()
         assigned = self._consumer.assignment()
         topics = {tp.topic for tp in assigned}
-        # They were made after reading began: all that is in them is new.
+        # Created after reading began: all their records are new.
         new = {tp: 0 for topic in topics | found for tp in self._partitions(topic) if tp not in assigned}
         if new:
             if self._options.transactions in topics & {tp.topic for tp in new}:
@@ -268,12 +268,12 @@ class Feed:
         self._check_identities(topics | found)
 
     def _check_identities(self, topics: Iterable[str]) -> None:
-        """Raises StreamLost if a topic is another one of the same name."""
+        """Raise StreamLost if a topic was replaced by another one of the same name."""
         cluster = getattr(self._consumer, "_cluster", None)
         for topic in topics:
             identity = None if cluster is None else cluster.topic_id(topic)
             if identity is not None and self._identities.setdefault(topic, identity) != identity:
-                raise StreamLost(f"The topic {topic} was deleted and made anew.", retryable=True)
+                raise StreamLost(f"The topic {topic} was deleted and created again.", retryable=True)
 
     def _check_ends(self, collection: str | None) -> None:
         topics = {self._options.transactions}

@@ -1,9 +1,9 @@
-"""Forms in which Debezium writes numbers, bytes and times, read back exactly; both databases' values are made of them.
+"""Debezium's forms of numbers, bytes and times, shared by both databases.
 
-A form is known from the column's schema, from the connector's stated mode, or from the value where no other form looks
-like it. InexactValue says which setting would make it known.
+A form is determined by the column's schema, the connector's stated mode, or the value itself if it is unambiguous.
+Otherwise InexactValue names the setting that determines it.
 
-Not here: how a database prints what was read (`postgres_values`, `mysql_values`).
+Not here: the databases' texts (`postgres_values`, `mysql_values`).
 """
 
 import re
@@ -22,12 +22,12 @@ TIME = "io.debezium.time."
 DAY_US = 86_400_000_000
 _DECIMAL = re.compile(r"-?\d+(?:\.\d+)?")
 _SCIENTIFIC = re.compile(r"-?\d+(?:\.\d+)?[eE][+-]?\d+")
-#: Decimals that are none, as Debezium spells them and as PostgreSQL does.
+#: Special decimals in Debezium's spelling and in PostgreSQL's.
 _NO_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 _HEX = re.compile(r"(?:[0-9a-f]{2})*")
 _CLOCK = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?")
 
-#: What a time or timestamp counts, in nanoseconds, by the name of its schema.
+#: Unit of a time or timestamp in nanoseconds, by the name of its schema.
 _UNITS = {
     f"{TIME}Timestamp": 1_000_000,
     f"{TIME}MicroTimestamp": 1000,
@@ -39,14 +39,14 @@ _UNITS = {
     f"{CONNECT}Time": 1_000_000,
 }
 UNKNOWN_UNIT = (
-    "counts units that the events do not tell; state cdc.kafka.time_precision_mode "
+    "has an unknown unit in the events; state cdc.kafka.time_precision_mode "
     f"(the connector's time.precision.mode), {WITH_SCHEMAS}"
 )
 _MODE_UNITS = {"connect": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
 
 
 def name_of(field: FieldSchema | None) -> str:
-    """The name of the column's schema; "" if there is none."""
+    """Return the name of a column's schema; "" without one."""
     return (field or {}).get("name") or ""
 
 
@@ -54,7 +54,7 @@ def name_of(field: FieldSchema | None) -> str:
 
 
 def decimal_form(scale: int | None, field: FieldSchema | None, modes: Modes) -> Callable[[Any], str]:
-    """Of a decimal with `scale` digits behind the point; None: each value has its own number of them."""
+    """Return the reader of decimals with `scale` digits behind the point; None: each value has its own scale."""
     name = name_of(field)
     if field is not None:
         if field.get("type") == "double":
@@ -76,7 +76,7 @@ def decimal_form(scale: int | None, field: FieldSchema | None, modes: Modes) -> 
 
 
 def _guarded_decimal(scale: int) -> Callable[[Any], str]:
-    """Base64 and digits, told from each other: a point, a sign or a length that is no multiple of four is of digits."""
+    """Return a reader of base64 or digits; a point, a sign, or a length that is no multiple of four implies digits."""
 
     def read(value: Any) -> str:
         if type(value) is not str:
@@ -117,14 +117,14 @@ def _refuse_double(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    """The unscaled number in base64."""
+    """Read an unscaled number in base64."""
     if type(value) is not str:
         raise InexactValue("is a decimal as a JSON number; set value.converter.decimal.format=BASE64")
     return int.from_bytes(b64decode(value, validate=True), "big", signed=True)
 
 
 def scaled_text(number: int, scale: int) -> str:
-    """``12.50`` for 1250 and 2."""
+    """Return ``12.50`` for 1250 and 2."""
     if scale <= 0:
         return str(number * 10**-scale)
     digits = str(abs(number)).rjust(scale + 1, "0")
@@ -135,7 +135,7 @@ def scaled_text(number: int, scale: int) -> str:
 
 
 def bytes_form(field: FieldSchema | None, modes: Modes) -> Callable[[Any], bytes]:
-    """Of a column of bytes."""
+    """Return the reader of bytes."""
     if modes.binary == "hex":
         return bytes.fromhex
     if modes.binary == "base64-url-safe":
@@ -150,7 +150,7 @@ def _base64(value: str) -> bytes:
 
 
 def _some_bytes(value: str) -> bytes:
-    """Hexadecimal digits and base64, told from each other by the value."""
+    """Read hexadecimal digits or base64, if the value is unambiguous. Raises InexactValue."""
     hexadecimal = _HEX.fullmatch(value) is not None
     if not value or (hexadecimal and len(value) % 4):
         return bytes.fromhex(value)
@@ -166,9 +166,9 @@ def _some_bytes(value: str) -> bytes:
 
 
 def unit_ns(kind: str, digits: int, field: FieldSchema | None, modes: Modes) -> int | None:
-    """What a ``time`` or ``timestamp`` (`kind`) with that many digits of the fraction counts; None: it is text.
+    """Return the unit of a ``time`` or ``timestamp`` (`kind`) with `digits` of the fraction; 0: unknown, None: text.
 
-    Raises InexactValue if it counts milliseconds and has finer ones, or if it is not known what it counts.
+    Raises InexactValue if the unit is milliseconds and the type is finer.
     """
     unit: int | None
     if field is not None:
@@ -191,7 +191,7 @@ def unit_ns(kind: str, digits: int, field: FieldSchema | None, modes: Modes) -> 
 
 
 def count_us(value: Any, unit: int | None) -> int:
-    """Microseconds that an integer counts in units of `unit` nanoseconds."""
+    """Convert an integer in units of `unit` nanoseconds to microseconds. Raises InexactValue: the unit is unknown."""
     if type(value) is not int:
         raise ValueError(value)
     if not unit:
@@ -200,7 +200,7 @@ def count_us(value: Any, unit: int | None) -> int:
 
 
 def clock_us(text: str) -> int:
-    """Microseconds since midnight of ``03:04:05.678Z``; a zone that is not UTC is refused."""
+    """Return microseconds since midnight of ``03:04:05.678Z``. Raises ValueError for a zone other than UTC."""
     found = _CLOCK.fullmatch(text)
     if found is None or found[5] not in (None, "Z", "+00:00"):
         raise ValueError(text)
@@ -209,13 +209,13 @@ def clock_us(text: str) -> int:
 
 
 def split_us(microseconds: int) -> tuple[int, int]:
-    """Days since 1970 and microseconds of the day."""
+    """Split into days since 1970 and microseconds of the day."""
     return divmod(microseconds, DAY_US)
 
 
 @lru_cache(maxsize=4096)
 def civil(days: int) -> tuple[int, int, int]:
-    """Year (0 is 1 BC), month and day of a day since 1970, in the proleptic Gregorian calendar.
+    """Return year (0 is 1 BC), month and day of a day since 1970, in the proleptic Gregorian calendar.
 
     Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
     """
@@ -230,7 +230,7 @@ def civil(days: int) -> tuple[int, int, int]:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """The day since 1970 of a date; `civil` backwards."""
+    """Return the day since 1970 of a date, the inverse of `civil`."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -238,7 +238,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def clock_text(microseconds: int) -> str:
-    """``03:04:05`` of microseconds since midnight, without the fraction."""
+    """Return ``03:04:05`` for microseconds since midnight, without the fraction."""
     minutes, seconds = divmod(microseconds // 1_000_000, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02}:{minutes:02}:{seconds:02}"

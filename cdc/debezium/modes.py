@@ -1,12 +1,16 @@
-"""The connector's settings that decide in which form values are in its events.
+"""Settings of the connector that determine the form of values in its events.
 
-With schemas (``value.converter.schemas.enable=true``) every event says its own form. Without them some forms show by
-themselves (a decimal as ``12.50``); the others must be stated here: what is not known is refused, never guessed.
+With schemas (``value.converter.schemas.enable=true``) each event declares its forms. Without them some forms are
+recognizable (a decimal as ``12.50``); the others must be stated: an unknown form is refused, never guessed.
 
-Not here: the forms (`values`, `postgres_values`, `mysql_values`).
+Not here: the forms (`forms`, `postgres_values`, `mysql_values`).
 """
 
 from dataclasses import dataclass
+from typing import Literal
+
+#: The database of a connector; MariaDB's is ``mysql``, too.
+Dialect = Literal["postgres", "mysql"]
 
 DECIMAL = ("precise", "string", "double")
 TEMPORAL = ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds")
@@ -17,7 +21,7 @@ PLACEHOLDER = "__debezium_unavailable_value"
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """Settings of the connector, named as there; "" is not stated."""
+    """Settings of the connector; "" is not stated."""
 
     #: ``decimal.handling.mode``
     decimal: str = ""
@@ -35,12 +39,12 @@ class Modes:
             ("binary.handling.mode", self.binary, BINARY),
         ):
             if value and value not in known:
-                raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}.")
+                raise ValueError(f"{name} must be one of {', '.join(known)}: got {value!r}.")
 
 
 class InexactValue(ValueError):
-    """A value, or all values of a column, that the event does not tell exactly; the words say which setting would."""
+    """A value, or a column's values, that events do not carry exactly; the text names the setting that changes it."""
 
 
-#: What repairs most of it, for the ends of sentences.
+#: The remedy for most of them, for the end of a sentence.
 WITH_SCHEMAS = "or have events carry schemas (value.converter.schemas.enable=true)"

@@ -1,12 +1,12 @@
-"""Values of MariaDB and MySQL in Debezium's events, as the texts of `cdc.mysql.values`.
+"""Converters of MariaDB's and MySQL's values in Debezium's events to the texts of `cdc.mysql.values`.
 
 Debezium documentation, connectors for MySQL and MariaDB, "Data type mappings".
 
-*Invariant*: the text is what a lookup and the binary log give. What the connector changes before anybody can see it is
-the user's to rule out (docs/kafka.md): zero dates, which it makes NULL or 1970-01-01, and years below 100
+*Invariant*: the text equals that of lookups and the binary log. Values that the connector replaces undetectably must be
+ruled out by the user (docs/kafka.md): zero dates, which become NULL or 1970-01-01, and years below 100
 (``enable.time.adjuster=false``).
 
-Not here: the forms shared with PostgreSQL (`forms`).
+Not here: forms shared with PostgreSQL (`forms`).
 """
 
 import re
@@ -38,12 +38,12 @@ _GEOMETRIES = frozenset(
 )
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?))?(?:Z|\+00:00)?")
 _UNSIGNED = 1 << 64
-#: No TIMESTAMP is as early: it is how the connector shows a zero one in a column that is NOT NULL.
+#: The connector's form of a zero TIMESTAMP in a NOT NULL column; valid ones are later.
 _EPOCH = "1970-01-01 00:00:00"
 
 
 def converter(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
-    """From the JSON value (never null) to the text. Raises InexactValue, also when called."""
+    """Return the conversion of a JSON value (not null) to its text. Raises InexactValue, as does the conversion."""
     name = kind.name
     if name in _PLAIN:
         return str.__str__
@@ -55,7 +55,7 @@ def converter(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conv
         return _geometry(kind, field, modes)
     made = _MADE.get(name)
     if made is None:
-        raise InexactValue(f"is of type {name}, which events do not tell as the server prints it")
+        raise InexactValue(f"is of type {name}, which events do not carry as the server prints it")
     return made(kind, field, modes)
 
 
@@ -63,7 +63,7 @@ def _tinyint(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conve
     def text(value: Any) -> str:
         if value is True:
             raise InexactValue(
-                "is true or false in the events, whatever number it is; leave out TinyIntOneToBooleanConverter"
+                "is true or false in the events, not a number; remove TinyIntOneToBooleanConverter from the connector"
             )
         return int.__repr__(value)
 
@@ -71,12 +71,12 @@ def _tinyint(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conve
 
 
 def _year(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
-    # Years begin at 1901; 1900 is how the connector shows the year 0.
+    # Years begin at 1901; the connector's form of the year 0 is 1900.
     return lambda value: "0" if value == 1900 else int.__repr__(value)
 
 
 def _labelled(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
-    """The connector puts a backslash before a comma within a label."""
+    """Return the converter of labels, in which the connector escapes commas by backslashes."""
     if not any("," in label for label in kind.labels):
         return str.__str__
     return lambda value: value.replace("\\,", ",")
@@ -159,7 +159,7 @@ def _geometry(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conv
 
 
 def _json(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
-    """MariaDB's is a text. MySQL's is printed anew by the connector, not as the server does."""
+    """Return the converter of JSON, which is text in MariaDB; the connector reformats MySQL's."""
     if kind.charset:
         return str.__str__
     raise InexactValue(

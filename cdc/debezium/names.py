@@ -1,6 +1,6 @@
-"""Names of tables: as layouts have them, as events have them, and as topics have them.
+"""Conversion of table names between layouts, events and topics.
 
-Not here: what is quoted in the first place (`cdc.postgres.names`, `cdc.mysql.names`).
+Not here: quoting (`cdc.postgres.names`, `cdc.mysql.names`).
 """
 
 import re
@@ -10,12 +10,12 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 def collection_of(table: str) -> str:
-    """``shop.Items`` for ``shop."Items"`` or ``shop.`Items```: how END events name the table."""
+    """Return the name in END events: ``shop.Items`` for ``shop."Items"`` or ``shop.`Items```."""
     return ".".join(_unquoted(part) for part in _QUOTED.findall(table))
 
 
 def topic_of(prefix: str, collection: str) -> str:
-    """The topic that Debezium writes the table's events to."""
+    """Return the topic of a table's events."""
     return _ILLEGAL.sub("_", f"{prefix}.{collection}")
 
 

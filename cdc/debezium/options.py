@@ -1,7 +1,7 @@
-"""What the user says of the Kafka cluster and of the Debezium connector whose topics are read.
+"""Options of the Kafka cluster and the Debezium connector.
 
-The fields are those of ``[cdc.kafka]`` in the settings, with their defaults. The connector's modes are needed only
-where events come without schemas and a value alone does not show which was in use; see `modes`.
+The fields are those of ``[cdc.kafka]`` in the settings. The connector's modes are needed only if events have no schemas
+and a value is ambiguous (`modes`).
 
 Not here: reading settings (`service.settings`).
 """
@@ -13,17 +13,17 @@ from cdc.debezium.modes import PLACEHOLDER, Modes
 
 @dataclass(frozen=True, slots=True)
 class DebeziumOptions:
-    """Where the topics are, and how the broker is spoken to."""
+    """Location of the topics, and connection to the broker."""
 
-    #: ``host:port``, several separated by commas.
+    #: ``host:port``, separated by commas.
     bootstrap_servers: str
     #: The connector's ``topic.prefix``.
     topic_prefix: str
-    #: The topic of BEGIN and END events; "": ``<topic_prefix>.transaction``.
+    #: The transaction topic; "": ``<topic_prefix>.transaction``.
     transaction_topic: str = ""
-    #: If one topic of one partition holds all events, its name; "": every table has its own.
+    #: Name of the one topic, with one partition, of all events; "": each table has a topic.
     routed_topic: str = ""
-    #: MariaDB, MySQL: a captured table (``db.table``) that is written to only to push the stream on.
+    #: MariaDB, MySQL: a captured table (``db.table``) that is written to in order to move an idle stream.
     watermark_table: str = ""
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str = ""
@@ -32,9 +32,9 @@ class DebeziumOptions:
     ssl_cafile: str = ""
     ssl_certfile: str = ""
     ssl_keyfile: str = ""
-    #: How long events that a transaction must have may be missing from topics that have been read to their ends.
+    #: Maximum time that events of a transaction may be missing from topics that are read to their ends.
     gap_timeout_s: float = 30.0
-    #: The connector's settings of these names, with points for underscores; "": not stated.
+    #: The connector's settings of these names, with dots for underscores; "": not stated.
     decimal_handling_mode: str = ""
     time_precision_mode: str = ""
     binary_handling_mode: str = ""
@@ -42,12 +42,12 @@ class DebeziumOptions:
 
     @property
     def transactions(self) -> str:
-        """The topic that BEGIN and END events are in."""
+        """The topic of BEGIN and END events."""
         return self.routed_topic or self.transaction_topic or f"{self.topic_prefix}.transaction"
 
     @property
     def modes(self) -> Modes:
-        """In which form values are in the events, as far as it is stated. ValueError: a mode that Debezium lacks."""
+        """The stated modes. Raises ValueError for an unknown one."""
         return Modes(
             self.decimal_handling_mode,
             self.time_precision_mode,

@@ -1,9 +1,9 @@
-"""One transaction while its events come in, from topics that know nothing of each other.
+"""One transaction while its events arrive, from topics that are not ordered among each other.
 
-*Invariants*: each change is held once, however often it was delivered: by its identity within the transaction, which a
-redelivery does not change.
+*Invariant*: each change is stored once, however often it is delivered, by its identity within the transaction, which is
+the same in duplicates.
 
-Not here: when it is whole, and what comes before it (`assembler`).
+Not here: completeness and order of transactions (`assembler`).
 """
 
 from collections import Counter
@@ -14,16 +14,16 @@ from cdc.debezium.rows import Change
 
 #: A TRUNCATE among the changes.
 TRUNCATE: Change = ((), ())
-#: A change whose rows are of no interest.
+#: A change whose rows are not needed.
 NOTHING: Change = (None, None)
 
 
 def identity_of(event: RowEvent, postgres: bool) -> int:
-    """What tells an event from all others of its transaction, and sorts them.
+    """Return an integer that identifies an event within its transaction, and orders the events.
 
-    Its place in the log, which is that of several: PostgreSQL has ``total_order`` for them. Connectors of the binary
-    log count anew when they are restarted within a transaction; there it is the row's number within the log's event,
-    and a changed key is a delete and an insert of one row, in this order.
+    It is the event's position in the log and, since several events share one, ``total_order`` (PostgreSQL). Connectors
+    of the binary log restart ``total_order`` when they are restarted within a transaction; there it is the row's number
+    within the log's event; a changed key is a delete and an insert of one row, in this order.
     """
     if postgres:
         return event.position << 32 | event.order
@@ -32,7 +32,7 @@ def identity_of(event: RowEvent, postgres: bool) -> int:
 
 
 class PendingTransaction:
-    """A transaction of which something has been seen."""
+    """A transaction with at least one event."""
 
     __slots__ = (
         "begun",
@@ -53,34 +53,34 @@ class PendingTransaction:
 
     def __init__(self, key: TransactionKey, xid: int, seen_at: float) -> None:
         self.key = key
-        #: PostgreSQL: the id in 64 bits.
+        #: Id that snapshots know it by (PostgreSQL: 64 bits, MySQL: global id); 0: its position (MariaDB).
         self.xid = xid
-        #: The offset of its BEGIN; None if that has not been seen.
+        #: Offset of its BEGIN; None if it has not arrived.
         self.begun: int | None = None
         self.end: End | None = None
-        #: By collection, by identity.
+        #: Changes by collection and identity.
         self.changes: dict[str, dict[int, Change]] = {}
-        #: The last place in the stream that is known to be within it, or its end; 0: none is.
+        #: Its end, or its last known position; 0: unknown.
         self.position = 0
-        #: Changes in `changes`.
+        #: Number of changes in `changes`.
         self.held = 0
-        #: Nothing says where it is: `position` is before what comes next.
+        #: `position` was derived from the next transaction.
         self.guessed = False
-        #: Rows are not held (any more): anything in its tables may have changed.
+        #: Rows were dropped: any row of its tables may have changed.
         self.overflow = False
-        #: Collections of which the same is true.
+        #: Collections whose rows were dropped.
         self.partial: set[str] = set()
-        #: There was a second BEGIN, or END lacks what is there: it may count what came after a restart only.
+        #: It has a second BEGIN, or more events than END names: END may count the events since a restart only.
         self.restarted = False
-        #: It is known to be old: already delivered, or from before the start.
+        #: It was delivered before, or precedes the start.
         self.stale = False
         #: Bytes of its events.
         self.size = 0
-        #: When something of it was seen last.
+        #: Time of its last event.
         self.seen_at = seen_at
 
     def forget_rows(self, collection: str | None = None) -> None:
-        """Hold no rows (of one table): too many, or of no use."""
+        """Drop the rows of one table, or of all."""
         if collection is not None:
             self.partial.add(collection)
             self.held -= len(self.changes[collection])
@@ -91,7 +91,7 @@ class PendingTransaction:
         self.changes = {collection: {} for collection in self.changes}
 
     def table_change(self, collection: str) -> TableChange:
-        """The net change of one table."""
+        """Return the net change of one table."""
         held = self.changes.get(collection, {})
         changes = list(held.values())
         truncated = TRUNCATE in changes
@@ -101,7 +101,7 @@ class PendingTransaction:
             changes = ordered[last:]
         removed = [] if truncated else [old for old, _ in changes if old is not None]
         if truncated:
-            # What goes after it came after it.
+            # Rows that are removed after the TRUNCATE were added after it.
             gone = Counter(old for old, _ in changes if old is not None)
             added = list((Counter(new for _, new in changes if new is not None) - gone).elements())
         else:

@@ -1,11 +1,12 @@
-"""Values of PostgreSQL in Debezium's events, as the texts that PostgreSQL prints (under `cdc.postgres.session`).
+"""Converters of PostgreSQL's values in Debezium's events to the texts that it prints (with `cdc.postgres.session`).
 
 Debezium documentation, connector for PostgreSQL, "Data type mappings"; PostgreSQL manual, "Data Types".
 
-*Invariant*: the text is what a lookup and the direct stream give. Types whose events lose something (a time's zone, the
-months of an interval as a number, the length of a varbit) are InexactValue: some with the setting that keeps it.
+*Invariant*: the text equals that of lookups and the direct stream. Types whose events lose information (a time's zone,
+the months of a numeric interval, the length of a varbit) raise InexactValue, with the setting that keeps it if there is
+one.
 
-Not here: the forms shared with MySQL (`forms`); what text means (`dataflow.values`).
+Not here: forms shared with MySQL (`forms`), the meaning of texts (`dataflow.values`).
 """
 
 import re
@@ -22,7 +23,7 @@ from cdc.mysql.values import float4_text
 Converter = Callable[[Any], str]
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid", "xid", "cid"})
-#: Text in the event, as PostgreSQL prints it.
+#: Types whose text in events is PostgreSQL's.
 _TEXTS = frozenset(
     {
         "text",
@@ -55,7 +56,7 @@ _TEXTS = frozenset(
 )
 _INFINITY_US = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
 _INFINITY_MS = {us // 1000 * 1000: text for us, text in _INFINITY_US.items()}
-#: How the connector shows infinite dates: as these days.
+#: The connector's days for infinite dates.
 _INFINITE_DAYS = {-2147472692: "infinity", -2147472691: "-infinity"}
 #: 4714-11-24 BC, PostgreSQL's first day.
 _FIRST_DAY = -2440588
@@ -67,7 +68,7 @@ _NUMBERS = {"NaN": "NaN", "Infinity": "Infinity", "-Infinity": "-Infinity"}
 
 
 def converter(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
-    """From the JSON value (never null) to the text. Raises InexactValue, also when called."""
+    """Return the conversion of a JSON value (not null) to its text. Raises InexactValue, as does the conversion."""
     if kind.element is not None:
         return _array(kind.element, field, modes)
     name = kind.name
@@ -77,15 +78,15 @@ def converter(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conv
         return int.__repr__
     made = _MADE.get(name)
     if made is None:
-        raise InexactValue(f"is of type {name}, which events do not tell as PostgreSQL prints it")
+        raise InexactValue(f"is of type {name}, which events do not carry as PostgreSQL prints it")
     return made(kind, field, modes)
 
 
 # ── Numbers, bytes, bits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def null_is_untold(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> str | None:
-    """Why NULL in an event may be something else; None if it is not."""
+def null_ambiguity(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> str | None:
+    """Return the reason why NULL in an event may be another value; None if it may not."""
     if kind.name != "numeric" or (field.get("type") == "string" if field else modes.decimal == "string"):
         return None
     return "is NULL in the events where it is NaN, too; set decimal.handling.mode=string in the connector" + (
@@ -95,7 +96,7 @@ def null_is_untold(kind: ColumnType, field: FieldSchema | None, modes: Modes) ->
 
 def _numeric(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     if kind.scale < 0:
-        raise InexactValue("is a numeric of negative scale, which Debezium does not read")
+        raise InexactValue("is a numeric of negative scale, which Debezium does not support")
     if kind.precision:
         return forms.decimal_form(kind.scale, field, modes)
     read = forms.decimal_form(None, field, modes)
@@ -103,7 +104,7 @@ def _numeric(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conve
     def text(value: Any) -> str:
         if type(value) is dict:
             raise InexactValue(
-                "has lost zeros at the end of its values, since it has no scale of its own; "
+                "loses trailing zeros in the events, since it has no scale of its own; "
                 "set decimal.handling.mode=string in the connector"
             )
         return read(value)
@@ -142,7 +143,7 @@ def _float8(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conver
 
 
 def _printed(shortest: str, digits: int) -> str:
-    """The shortest digits as ``float8out`` lays them out: an exponent below -4 and from `digits` on."""
+    """Format the shortest digits like ``float8out``: with an exponent below -4 and from `digits` on."""
     sign = ""
     if shortest[0] == "-":
         sign, shortest = "-", shortest[1:]
@@ -187,7 +188,7 @@ def _bit(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter
 
 
 def _dated(days: int) -> tuple[str, str]:
-    """A date, and what comes behind the time of day."""
+    """Return a date, and the suffix after the time of day."""
     year, month, day = forms.civil(days)
     if year <= 0:
         return f"{1 - year:04}-{month:02}-{day:02}", " BC"
@@ -208,7 +209,7 @@ def _stamp(microseconds: int, zone: str = "") -> str:
 
 
 def _iso_us(text: str) -> int:
-    """Microseconds since 1970 of an ISO date, or date and time, in UTC."""
+    """Return microseconds since 1970 of an ISO date, or date and time, in UTC."""
     found = _ISO.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -278,7 +279,7 @@ def _interval(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Conv
 
 
 def _interval_text(months: int, days: int, microseconds: int) -> str:
-    """As ``interval_out`` prints it in the style ``postgres``: a sign where the one before was negative."""
+    """Format like ``interval_out`` in the style ``postgres``: with a plus sign after a negative part."""
     years = abs(months) // 12 * (-1 if months < 0 else 1)
     parts: list[str] = []
     negative = False
@@ -313,7 +314,7 @@ def _zoned_range(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> C
 def _array(element: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     items = (field or {}).get("items")
     convert = converter(element, items, modes)
-    untold = null_is_untold(element, items, modes)
+    ambiguity = null_ambiguity(element, items, modes)
 
     def literal(values: Any) -> str:
         if type(values) is not list:
@@ -324,8 +325,8 @@ def _array(element: ColumnType, field: FieldSchema | None, modes: Modes) -> Conv
 
     def one(value: Any) -> str:
         if value is None:
-            if untold is not None:
-                raise InexactValue(untold)
+            if ambiguity is not None:
+                raise InexactValue(ambiguity)
             return "NULL"
         text = convert(value)
         if not text or text.upper() == "NULL" or _ELEMENT_QUOTED.search(text):

@@ -1,10 +1,10 @@
-"""Rows of one followed table, from the images in its events.
+"""Conversion of row images in events to rows of one followed table.
 
-*Invariants*: a row has one text (or None) per column of the layout, in its order. A column that its events lack, or
-tell only roughly, is None in every row from then on, and said so (`SchemaNotice`): never guessed. An old row that is
-not whole makes no row at all.
+*Invariants*: a row has one text (or None) for each column of the layout, in its order. A column that is missing or
+inexact in events is *unavailable*: None in all further rows, with a `SchemaNotice`; it is never guessed. An incomplete
+old row produces no row.
 
-Not here: single values (`values`), what the changes of a transaction make together (`assembler`).
+Not here: single values (`values`), net changes of transactions (`pending_transaction`).
 """
 
 from base64 import b64encode, urlsafe_b64encode
@@ -16,44 +16,44 @@ import orjson
 
 from cdc.change import ChangedRow, SchemaNotice, TableLayout
 from cdc.debezium.envelope import FieldSchema, RowEvent
-from cdc.debezium.modes import InexactValue, Modes
-from cdc.debezium.values import Converter, converter, null_is_untold
+from cdc.debezium.modes import Dialect, InexactValue, Modes
+from cdc.debezium.values import Converter, converter, null_ambiguity
 
-#: The row before and the row after; None where there is none.
+#: Old row and new row; None if there is none.
 Change = tuple[ChangedRow | None, ChangedRow | None]
 
-#: What is remembered of schemas that events of one table carried.
+#: Maximum number of cached plans, one for each schema in a table's events.
 _PLANS_KEPT = 16
-_IDENTITY = {
+_IDENTITY: dict[Dialect, str] = {
     "postgres": "it does not have full replica identity. Run: ALTER TABLE {table} REPLICA IDENTITY FULL;",
-    "mysql": "the server logs partial row images. Run: SET GLOBAL binlog_row_image = 'FULL'; and connect anew",
+    "mysql": "the server logs partial row images. Run: SET GLOBAL binlog_row_image = 'FULL'; and reconnect",
 }
 
 _Pick = Callable[[dict[str, Any]], tuple[Any, ...]]
-#: Values of the columns, their converters, and values that are not told where they are NULL.
+#: Selection of the columns' values, their converters, selection of the columns that must not be NULL.
 _Plan = tuple[_Pick, tuple[Converter, ...], _Pick | None]
 
 
 class TableRows:
-    """Takes the rows of one table, as its layout has them.
+    """Conversion of one table's rows to its layout.
 
-    *State*: `notices`, what was found out and nobody has taken yet; columns that are not told, each with the reason.
+    *State*: `notices`, not taken yet; `_unavailable`, the unavailable columns, each with the reason.
     """
 
-    def __init__(self, name: str, layout: TableLayout, dialect: str, modes: Modes) -> None:
+    def __init__(self, name: str, layout: TableLayout, dialect: Dialect, modes: Modes) -> None:
         self.name = name
         self.layout = layout
         self.notices: list[SchemaNotice] = []
         self._dialect = dialect
         self._modes = modes
-        self._untold: dict[str, str] = {}
+        self._unavailable: dict[str, str] = {}
         self._lost_identity = False
         self._markers = _markers(modes.unavailable)
-        #: By the identity of the events' schema, which is kept beside so that it stays one.
+        #: Plans by the identity of the events' schema; the reference to it keeps the identity unique.
         self._plans: dict[int, tuple[Mapping[str, FieldSchema] | None, _Plan]] = {}
 
     def change(self, event: RowEvent) -> Change | None:
-        """What the event did, which is no TRUNCATE. None: it does not say, any row of the table may have changed."""
+        """Return the change of an event other than TRUNCATE; None if it is incomplete: any row may have changed."""
         op, before, after = event.op, event.before, event.after
         if op == "c":
             return (None, self._row(event, after)) if after is not None else None
@@ -81,60 +81,61 @@ class TableRows:
             return self._careful_row(event, image)
 
     def _careful_row(self, event: RowEvent, image: dict[str, Any]) -> ChangedRow:
-        """Find out which columns are not told, say so, and do without them."""
+        """Convert an image after finding the unavailable columns, with a notice."""
         kinds = self.layout.column_types
         for column, kind in zip(self.layout.columns, kinds, strict=True):
-            if column in self._untold:
+            if column in self._unavailable:
                 continue
             if column not in image:
-                self._untell(column, "is not in the events of its topic; see column.include.list in the connector")
+                reason = "is not in the events of its topic; see column.include.list in the connector"
+                self._make_unavailable(column, reason)
                 continue
             value, field = image[column], (event.fields or {}).get(column)
             if value is None:
-                reason = null_is_untold(kind, field, self._dialect, self._modes)
-                if reason is not None:
-                    self._untell(column, reason)
+                ambiguity = null_ambiguity(kind, field, self._dialect, self._modes)
+                if ambiguity is not None:
+                    self._make_unavailable(column, ambiguity)
                 continue
             try:
                 converter(kind, field, self._dialect, self._modes)(value)
             except InexactValue as problem:
-                self._untell(column, str(problem))
+                self._make_unavailable(column, str(problem))
             except (KeyError, TypeError, ValueError, OverflowError):
-                self._untell(column, f"has a value that is no {kind.name}: {_short(value)}")
+                self._make_unavailable(column, f"has a value that is not a valid {kind.name}: {_short(value)}")
         self._plans.clear()
         return self._row(event, image)
 
-    def _untell(self, column: str, reason: str) -> None:
-        self._untold[column] = reason
-        whole = "; ".join(f"{name} {why}" for name, why in self._untold.items())
-        self.notices.append(SchemaNotice(self.name, f"Columns of {self.name}: {whole}.", tuple(self._untold)))
+    def _make_unavailable(self, column: str, reason: str) -> None:
+        self._unavailable[column] = reason
+        whole = "; ".join(f"{name} {why}" for name, why in self._unavailable.items())
+        self.notices.append(SchemaNotice(self.name, f"Columns of {self.name}: {whole}.", tuple(self._unavailable)))
 
     def _plan(self, fields: Mapping[str, FieldSchema] | None) -> _Plan:
         columns, kinds = self.layout.columns, self.layout.column_types
         converters: list[Converter] = []
         for column, kind in zip(columns, kinds, strict=True):
-            if column in self._untold:
-                converters.append(_untold)
+            if column in self._unavailable:
+                converters.append(_no_value)
                 continue
             try:
                 converters.append(converter(kind, (fields or {}).get(column), self._dialect, self._modes))
             except InexactValue as problem:
-                self._untell(column, str(problem))
-                converters.append(_untold)
+                self._make_unavailable(column, str(problem))
+                converters.append(_no_value)
         if len(self._plans) >= _PLANS_KEPT:
             self._plans.clear()
         strict = tuple(
             column
             for column, kind in zip(columns, kinds, strict=True)
-            if column not in self._untold
-            and null_is_untold(kind, (fields or {}).get(column), self._dialect, self._modes) is not None
+            if column not in self._unavailable
+            and null_ambiguity(kind, (fields or {}).get(column), self._dialect, self._modes) is not None
         )
         never_null = _picker(strict, {}) if strict else None
-        plan = (_picker(columns, self._untold), tuple(converters), never_null)
+        plan = (_picker(columns, self._unavailable), tuple(converters), never_null)
         self._plans[id(fields)] = (fields, plan)
         return plan
 
-    # ── Rows that are not whole ──────────────────────────────────────────────────────────────────────────────────────
+    # ── Incomplete rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _without_before(self) -> None:
         if not self._lost_identity:
@@ -145,7 +146,7 @@ class TableRows:
             )
 
     def _perhaps_key_only(self, event: RowEvent, before: dict[str, Any]) -> bool:
-        """Whether an old row may be the key alone, which looks like a row whose other columns are all NULL."""
+        """Return whether an old row may have the key only; it looks like a row whose other columns are NULL."""
         if self._dialect != "postgres" or event.key is None:
             return False
         key = orjson.loads(event.key)
@@ -154,7 +155,7 @@ class TableRows:
         return bool(rest) and all(value is None for value in rest)
 
     def _available(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-        """The new row, with the old one's values where a large one did not change and was not sent."""
+        """Return the new row with the old values of unchanged large columns, which were not sent."""
         markers = self._markers
         missing = []
         for name, value in after.items():
@@ -165,20 +166,20 @@ class TableRows:
 
 
 def _markers(placeholder: str) -> frozenset[str]:
-    """How the placeholder of values that were not sent looks in columns of text and of bytes."""
+    """Return the forms of the placeholder for values that were not sent, in columns of text and bytes."""
     data = placeholder.encode()
     return frozenset({placeholder, b64encode(data).decode(), urlsafe_b64encode(data).decode(), data.hex()})
 
 
-def _picker(columns: tuple[str, ...], untold: Mapping[str, str]) -> _Pick:
-    """The columns' values of an image, KeyError if it lacks one that is not `untold`."""
-    if not untold and len(columns) > 1:
+def _picker(columns: tuple[str, ...], unavailable: Mapping[str, str]) -> _Pick:
+    """Return the selection of the columns' values from an image; KeyError for a missing available column."""
+    if not unavailable and len(columns) > 1:
         return itemgetter(*columns)
-    return lambda image: tuple([None if c in untold else image[c] for c in columns])
+    return lambda image: tuple([None if c in unavailable else image[c] for c in columns])
 
 
-def _untold(value: object) -> str:  # noqa: ARG001
-    raise InexactValue("never asked: the picker leaves these out")
+def _no_value(value: object) -> str:  # noqa: ARG001
+    raise InexactValue("unreachable: the selection leaves these columns out")
 
 
 def _short(value: object) -> str:

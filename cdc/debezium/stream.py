@@ -1,49 +1,46 @@
-"""The change stream as Debezium publishes it to Kafka: every table's topic, and that of the transactions.
+"""The change stream that Debezium publishes to Kafka: a topic for each table, and the transaction topic.
 
-Reading begins at the topics' ends, *then* the first snapshot is taken: all that it does not see is published later.
+Reading begins at the topics' ends, *then* the first snapshot is taken: what it does not see is published later.
 
-*Invariants*: `position` never goes back, and everything that committed at or before it has been returned. It moves with
-the ENDs of transactions only: heartbeats do not say how far the connector is, so an idle stream is pushed on by writing
-(`request_position` can only wait). After `StreamLost` the source is of no use: a new one starts at a new snapshot.
+*Invariants*: `cdc.stream`. The position moves with the ENDs of transactions only: heartbeats do not carry the
+connector's position, so an idle stream moves only by a write to the database (`request_position` can only wait).
 
-Not here: Kafka (`feed`), events (`envelope`), their order (`assembler`), starting again (`service.runtime`).
+Not here: Kafka (`feed`), events (`envelope`), transactions (`assembler`), starting a new stream (`service.runtime`).
 """
 
 import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from kafka import KafkaConsumer
 
 from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
 from cdc.debezium.assembler import AssemblyLimits, DebeziumAssembler
 from cdc.debezium.envelope import RecordDecoder
-from cdc.debezium.feed import Feed, Item, Records, TopicEnds, TopicStarts
+from cdc.debezium.feed import Feed, Records, TopicEnds, TopicStarts
 from cdc.debezium.history import StartSnapshot
 from cdc.debezium.names import collection_of
 from cdc.debezium.options import DebeziumOptions
 from cdc.stream import StreamStart
 
-#: How often it is looked whether something is missing.
+#: Interval of checks for missing events.
 CHECK_S = 1.0
-#: Records decoded before the loop gets a turn.
+#: Records decoded before the event loop runs other tasks.
 SLICE_RECORDS = 500
 
 
 class DebeziumStream:
     """Committed transactions of the followed tables, in commit order, from the topics of one connector.
 
-    Used by one task. `tables` gives the layouts of the tables to follow, with `kinds`, by qualified name; it is asked
-    anew before transactions are returned. A table that becomes one of `tables` later on is `overflow` in transactions
-    whose events of it went by before its topic was read.
+    `tables` returns the layouts of the tables to follow, with `column_types`, by qualified name. A table that is added
+    to `tables` later overflows in transactions with events from before its topic was read.
 
-    `take_snapshot` asks the database for a snapshot, which must not be older than the call: PostgreSQL's with its
-    horizon. It decides which database it is.
+    `take_snapshot` takes a snapshot of the database, not older than the call (PostgreSQL: with its horizon). Its class
+    determines the database.
     """
 
-    #: Its beginning waits for no transaction.
     held_up: str | None = None
 
     def __init__(
@@ -65,7 +62,7 @@ class DebeziumStream:
         self._assembler: DebeziumAssembler | None = None
         self._reader: RecordDecoder | None = None
         self._arrived = asyncio.Event()
-        #: Records that have been taken from the feed and not been read yet.
+        #: Records taken from the feed, of which those from `_at` on are not decoded.
         self._records: Records = []
         self._at = 0
         self._reported = 0
@@ -73,7 +70,7 @@ class DebeziumStream:
         self._asked_ends = False
 
     async def start(self) -> StreamStart:
-        """Find the topics' ends, take the snapshot, and begin. Raises StreamLost."""
+        """Find the topics' ends, take a snapshot, and begin. Raises StreamLost."""
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 return await self._start()
@@ -119,10 +116,7 @@ class DebeziumStream:
             await self._arrived.wait()
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:
-        """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
-
-        Raises StreamLost. Cancelling it loses nothing.
-        """
+        """Wait for transactions, notices, or a later position. Raises StreamLost."""
         if self._feed is None or self._assembler is None:
             raise StreamLost("The stream is closed.", retryable=True)
         assembler = self._assembler
@@ -142,7 +136,7 @@ class DebeziumStream:
                 await self._something()
 
     async def _something(self) -> None:
-        """Wait for the feed, or until it is time to look what is missing."""
+        """Wait for the feed, or until the next check for missing events."""
         try:
             async with asyncio.timeout(CHECK_S):
                 await self._arrived.wait()
@@ -156,7 +150,7 @@ class DebeziumStream:
             self._feed.follow(assembler.followed)
 
     def _read(self, assembler: DebeziumAssembler, feed: Feed) -> bool:
-        """Read a slice of records; returns whether there may be more."""
+        """Decode a slice of records; return whether more may be ready."""
         assert self._reader is not None
         read, add, now = self._reader.read, assembler.add, time.monotonic()
         for _ in range(SLICE_RECORDS):
@@ -175,22 +169,25 @@ class DebeziumStream:
                 add(event, record.offset, now)
         return True
 
-    def _other(self, item: Item, assembler: DebeziumAssembler) -> None:
-        if isinstance(item, StreamLost):
-            raise item
-        if isinstance(item, TopicStarts):
-            assembler.reading(item.collections, item.since, time.monotonic())
-        elif isinstance(item, TopicEnds):
-            self._asked_ends = False
-            if not item.reached:
-                return
-            gap = assembler.gap(time.monotonic(), self._options.gap_timeout_s)
-            if gap is not None:
-                raise _gap_lost(gap.reason, gap.collection is None, self._options.gap_timeout_s)
-            assembler.settle()
+    def _other(self, item: StreamLost | TopicStarts | TopicEnds, assembler: DebeziumAssembler) -> None:
+        match item:
+            case StreamLost():
+                raise item
+            case TopicStarts():
+                assembler.reading(item.collections, item.since, time.monotonic())
+            case TopicEnds():
+                self._asked_ends = False
+                if not item.reached:
+                    return
+                gap = assembler.gap(time.monotonic(), self._options.gap_timeout_s)
+                if gap is not None:
+                    raise _gap_lost(gap.reason, gap.collection is None, self._options.gap_timeout_s)
+                assembler.settle()
+            case _:
+                assert_never(item)
 
     def _check(self, assembler: DebeziumAssembler, feed: Feed) -> None:
-        """Ask whether what is missing is on its way, and whether what waits has waited long enough."""
+        """Check whether the topics are read to their ends, if events are missing or a TRUNCATE waits."""
         now = time.monotonic()
         if self._asked_ends or now - self._checked_at < CHECK_S:
             return
@@ -201,16 +198,16 @@ class DebeziumStream:
             feed.ask_ends(None if gap is None else gap.collection)
 
     def request_position(self) -> None:
-        """Nothing can be asked of the connector: the next END says how far it is."""
+        """Do nothing: the connector cannot be asked; the next END carries its position."""
 
     async def wait_followed(self) -> None:
-        """At once."""
+        """Return at once: tables whose events are not read yet overflow."""
 
     def acknowledge(self, position: int) -> None:
-        """Nothing is committed: every start begins at the topics' ends."""
+        """Do nothing: each stream begins at the topics' ends."""
 
     async def close(self) -> None:
-        """End the thread and its connections."""
+        """End the thread and close its connections."""
         if self._feed is not None:
             feed, self._feed = self._feed, None
             feed.stop()
@@ -227,5 +224,5 @@ def _gap_lost(reason: str, no_end: bool, timeout_s: float) -> StreamLost:
 
 
 def _notify(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> None:
-    with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
+    with contextlib.suppress(RuntimeError):  # The loop is closed.
         loop.call_soon_threadsafe(arrived.set)

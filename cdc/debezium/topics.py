@@ -1,4 +1,4 @@
-"""Which topics there are. Blocking.
+"""List of existing topics. Blocking.
 
 Not here: reading them (`feed`).
 """
@@ -10,7 +10,7 @@ from cdc.debezium.options import DebeziumOptions
 
 
 def existing_topics(options: DebeziumOptions) -> frozenset[str]:
-    """The topics that the user may see. Raises StreamLost."""
+    """Return the topics that are visible to the user. Raises StreamLost."""
     try:
         consumer = KafkaConsumer(**consumer_settings(options))
         try:

@@ -1,8 +1,8 @@
-"""TRUNCATE of MariaDB and MySQL, which is in no transaction: it waits for its turn.
+"""TRUNCATE of MariaDB and MySQL, which is in no transaction.
 
-No END tells of it, and its topic is not that of other tables. Its turn is before the first transaction that is behind
-it in the log, or when all topics have been read to their ends and stay still. If something behind it was delivered
-before it came, it says that anything may have changed.
+No END counts it, and topics are not ordered among each other. It is delivered before the first transaction with a later
+position, or when all topics have been read to their ends and are idle. If a later transaction was delivered before it
+arrived, it is delivered as overflow.
 
 Not here: TRUNCATE of PostgreSQL, a change like others.
 """
@@ -14,7 +14,7 @@ from cdc.debezium.history import History
 
 
 class Truncates:
-    """Those of one stream that wait."""
+    """Undelivered TRUNCATEs of one stream."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -24,7 +24,7 @@ class Truncates:
         return bool(self._waiting)
 
     def add(self, event: RowEvent) -> None:
-        """Let it wait, unless it is old."""
+        """Add an event, unless it is a duplicate or precedes the start."""
         key = (event.collection, event.position)
         if event.position > self._history.floor and not self._history.knows(key):
             self._history.remember(key)
@@ -35,6 +35,6 @@ class Truncates:
             self._waiting.sort()
 
     def before(self, position: int | None) -> Iterator[tuple[int, str, int]]:
-        """Take those whose turn is before `position`, or all: positions, collections, and MySQL's global ids (or 0)."""
+        """Remove and yield those before `position` (None: all): position, collection, MySQL's global id or 0."""
         while self._waiting and (position is None or self._waiting[0][0] < position):
             yield self._waiting.pop(0)

@@ -60,7 +60,11 @@ def test_all_is_well() -> None:
         (topics(x__transaction=KafkaTopic(3)), "transaction_metadata", "has 3 partitions"),
         (topics(x__s__a=KafkaTopic(1, {"cleanup.policy": "compact"})), "cleanup_policy", "is compacted"),
         (topics(x__s__a=KafkaTopic(1, {"retention.ms": "60000"})), "retention", "for 60 s only"),
-        (topics(x__s__a=KafkaTopic(1, {}, record(transaction=None))), "transaction_metadata", "which transaction"),
+        (
+            topics(x__s__a=KafkaTopic(1, {}, record(transaction=None))),
+            "transaction_metadata",
+            "do not name their transaction",
+        ),
         (topics(x__s__a=KafkaTopic(1, {}, [(0, 7, None, b"{}")])), "events", "topic x.s.a, partition 0, offset 7"),
         (topics(x__s__a=KafkaTopic(1, {}, record(op="u"))), "row_identity", "REPLICA IDENTITY FULL"),
     ],
