@@ -140,7 +140,7 @@ def _of_table(table: str, name: str, topic: KafkaTopic, reader: RecordDecoder, r
     found = _of_configs(name, topic, table)
     for partition, offset, key, value in topic.records:
         if value is not None and b'"r"' in value and b'"op":"r"' in value.replace(b" ", b""):
-            continue  # Of a snapshot that may be long past.
+            continue  # A record of a snapshot, which may be old.
         try:
             event = reader.read(name, partition, offset, key, value)
         except StreamLost as problem:
