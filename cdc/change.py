@@ -75,7 +75,7 @@ class TableChange:
         self.overflow = overflow
         self.layout = layout
 
-    def is_by(self, layout: TableLayout) -> bool:
+    def has_layout(self, layout: TableLayout) -> bool:
         """Return whether the rows are laid out like that."""
         return self.layout is None or self.layout is layout or self.layout == layout
 
@@ -94,7 +94,7 @@ class TableChange:
                 self.added = list((Counter(added) - Counter(removed)).elements())
         return bool(self.removed or self.added or self.truncated or self.overflow)
 
-    def overflown(self) -> None:
+    def drop_rows(self) -> None:
         """Discard the rows: any row of the table may have changed."""
         self.removed, self.added, self.overflow = [], [], True
 

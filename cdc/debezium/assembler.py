@@ -288,7 +288,7 @@ class DebeziumAssembler:
         self._queue.append(pending)
 
     @property
-    def waits_for_stillness(self) -> bool:
+    def has_waiting_truncate(self) -> bool:
         """Whether a TRUNCATE waits for a later transaction, or for `settle`."""
         return bool(self._truncates) and not self._queue
 

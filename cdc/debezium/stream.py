@@ -193,7 +193,7 @@ class DebeziumStream:
             return
         self._checked_at = now
         gap = assembler.gap(now, self._options.gap_timeout_s)
-        if gap is not None or assembler.waits_for_stillness:
+        if gap is not None or assembler.has_waiting_truncate:
             self._asked_ends = True
             feed.ask_ends(None if gap is None else gap.collection)
 

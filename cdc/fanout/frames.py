@@ -98,7 +98,7 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
     for transaction in batch.transactions:
         changes = {
             name: (change.removed, change.added, change.truncated, change.overflow)
-            if change.is_by(layouts[name])
+            if change.has_layout(layouts[name])
             else _ANYTHING
             for name, change in transaction.tables.items()
             if name in layouts

@@ -125,7 +125,7 @@ class BinlogAssembler:
         """Read the rows of these tables, from the next transaction on."""
         self._bindings.follow(layouts)
         if self._group is None:
-            self._renew()
+            self._install_layouts()
 
     def take_notices(self) -> list[SchemaNotice]:
         """Return the notices since the last call."""
@@ -259,7 +259,7 @@ class BinlogAssembler:
                 self._tables.clear()
             binding = self._bindings.bind(read_table_map(data, at, stop), self.position)
             self._tables[table_id] = said, binding
-            if self._bindings.is_passing(binding, self.position):
+            if self._bindings.is_early(binding, self.position):
                 self._passing.append(table_id)
         else:
             binding = known[1]
@@ -292,7 +292,7 @@ class BinlogAssembler:
         fix = "SET GLOBAL binlog_row_value_options = '';" if kind == events.PARTIAL_UPDATE_ROWS else IMAGE_STATEMENT
         reason = f"Changes of {binding.name} are in the binary log without the complete old and new row. Run: {fix}"
         self._bindings.notice(SchemaNotice(binding.name, reason))
-        change.overflown()
+        change.drop_rows()
 
     def _touch(self, binding: Binding) -> TableChange:
         """Return the open transaction's change of a table, at the binding's first row."""
@@ -308,8 +308,8 @@ class BinlogAssembler:
     def _begin(self, standalone: bool, is_xa: bool) -> None:
         self._group = EventGroup(standalone=standalone, is_xa=is_xa)
 
-    def _renew(self) -> None:
-        if self._bindings.renewed():
+    def _install_layouts(self) -> None:
+        if self._bindings.install_layouts():
             self._tables.clear()
 
     def _forget_group(self) -> None:
@@ -338,7 +338,7 @@ class BinlogAssembler:
             self._passed.append(transaction)
             self._gtid = None
             identity = end if self._mariadb else transaction
-        self._renew()
+        self._install_layouts()
         if group is None or not group.changes:
             return None
         self.rows = group.rows
@@ -389,7 +389,7 @@ class BinlogAssembler:
                     if not change.overflow:
                         change.removed, change.added, change.truncated = [], [], True
                 case EffectKind.REWRITE:
-                    self._change_of(name).overflown()
+                    self._change_of(name).drop_rows()
                 case (
                     EffectKind.REPLACE
                     | EffectKind.ALTER
@@ -431,7 +431,7 @@ class BinlogAssembler:
                 )
         for name, layout in self._bindings.layouts.items():
             if layout.since < self._end:
-                self._change_of(name).overflown()
+                self._change_of(name).drop_rows()
 
     def _refuse(self, kind: int) -> None:
         if kind == events.TRANSACTION_PAYLOAD:

@@ -72,7 +72,7 @@ class Bindings:
         else:
             self._next = dict(layouts)
 
-    def renewed(self) -> bool:
+    def install_layouts(self) -> bool:
         """Install the layouts of the last `follow`, between transactions; return whether to bind table maps again."""
         if self._next is None:
             return False
@@ -104,7 +104,7 @@ class Bindings:
             return Binding(key, name, None)
         return Binding(key, name, self._fit(name, layout, table))
 
-    def is_passing(self, binding: Binding, position: int) -> bool:
+    def is_early(self, binding: Binding, position: int) -> bool:
         """Return whether the table map is unbound only because its layout is valid from a later position on."""
         return binding.reader is None and position < self._at(binding.name)
 

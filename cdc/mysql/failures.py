@@ -17,22 +17,22 @@ GRANT_STATEMENT = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO …;"
 
 def lost(problem: BaseException) -> StreamLost:
     """Return the StreamLost for an error of the server, or of the connection to it."""
-    code, words = code_and_words(problem)
+    code, message = code_and_message(problem)
     if code == LOG_LOST:
-        return StreamLost(f"The binary log cannot be read from the stream's position: {words}", retryable=True)
+        return StreamLost(f"The binary log cannot be read from the stream's position: {message}", retryable=True)
     hint = f"Run: {GRANT_STATEMENT}" if code in _PRIVILEGES else None
-    return StreamLost(f"{words[:1].upper()}{words[1:]}", retryable=code not in _FATAL, hint=hint)
+    return StreamLost(f"{message[:1].upper()}{message[1:]}", retryable=code not in _FATAL, hint=hint)
 
 
-def is_passing(problem: BaseException) -> bool:
+def may_reconnect(problem: BaseException) -> bool:
     """Return whether a new connection may continue the stream."""
-    code, _ = code_and_words(problem)
+    code, _ = code_and_message(problem)
     return code != LOG_LOST and code not in _FATAL
 
 
-def code_and_words(problem: BaseException) -> tuple[int, str]:
+def code_and_message(problem: BaseException) -> tuple[int, str]:
     """Return the number of an error (0 if it has none), and a sentence."""
     match problem.args:
-        case (int(code), str(words)) if not isinstance(problem, OSError):
-            return code, words.rstrip(".") + "."
+        case (int(code), str(message)) if not isinstance(problem, OSError):
+            return code, message.rstrip(".") + "."
     return 0, f"The connection to the server broke: {str(problem) or type(problem).__name__}."

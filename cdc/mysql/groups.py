@@ -46,7 +46,7 @@ class EventGroup:
         """Discard the rows of all touched tables: any of their rows may have changed."""
         self.overflown = True
         for change in self.changes.values():
-            change.overflown()
+            change.drop_rows()
 
 
 class PreparedTransactions:
@@ -75,11 +75,11 @@ def at_commit(group: EventGroup, bindings: Bindings, end: int) -> EventGroup:
         layout, read_by = bindings.layouts[name], change.layout
         assert read_by is not None
         if (layout, layout.since) != (read_by, read_by.since):
-            change.overflown()
+            change.drop_rows()
     for key in group.unread:
         name = bindings.name_of(key)
         if name in bindings.layouts and bindings.layouts[name].since < end:
-            group.change_of(name, bindings.layouts).overflown()
+            group.change_of(name, bindings.layouts).drop_rows()
     return group
 
 

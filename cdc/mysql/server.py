@@ -49,7 +49,7 @@ def connect(options: Mapping[str, Any], timeout_s: float) -> Connection:
     )
 
 
-def let_go(connection: Any) -> None:
+def force_close(connection: Any) -> None:
     """Close a connection without sending anything to the server, which may be unreachable."""
     connection._force_close()
 

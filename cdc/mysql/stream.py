@@ -23,7 +23,7 @@ from cdc.mysql import server
 from cdc.mysql.assembler import BinlogAssembler, MalformedLog
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.dump import Dump, DumpEnded, open_dump
-from cdc.mysql.failures import is_passing, lost
+from cdc.mysql.failures import lost, may_reconnect
 from cdc.mysql.position import BinlogSnapshot, position_of
 from cdc.mysql.server import Server
 from cdc.stream import StreamStart
@@ -138,7 +138,7 @@ class MySqlStream:
                 more = self._drain(transactions, max_rows)
             except _BROKEN as problem:
                 self._disconnect()
-                if not is_passing(problem):
+                if not may_reconnect(problem):
                     raise lost(problem) from None
                 more = True
             except MalformedLog as problem:
@@ -309,7 +309,7 @@ class MySqlStream:
             try:
                 return await self._in_thread(self._resume, self._assembler.file, self._assembler.offset)
             except _BROKEN as problem:
-                if not is_passing(problem) or loop.time() + delay_s > give_up:
+                if not may_reconnect(problem) or loop.time() + delay_s > give_up:
                     raise lost(problem) from None
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, LONGEST_RETRY_S)
@@ -375,4 +375,4 @@ class MySqlStream:
     def _forget_control(self) -> None:
         if self._control is not None:
             control, self._control = self._control, None
-            server.let_go(control)
+            server.force_close(control)

@@ -217,7 +217,7 @@ class Decoder:
         """Drop all rows of the open transaction; its further rows are not parsed."""
         self._overflown = True
         for change in self._changes.values():
-            change.overflown()
+            change.drop_rows()
 
     # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -314,7 +314,7 @@ class Decoder:
     def _lost_identity(self, oid: int, binding: _Binding) -> None:
         """Handle a missing old row although the relation has full replica identity: the change is incomplete."""
         self._notice(SchemaNotice(binding.name, identity_reason(binding.name)))
-        self._changes[binding.name].overflown()
+        self._changes[binding.name].drop_rows()
         self._bindings[oid] = _unfollowed(binding.name)
 
     def _notice(self, notice: SchemaNotice) -> None:

@@ -22,7 +22,7 @@ SESSION_SETTINGS = {
 }
 
 
-_LIVELINESS = {
+_KEEPALIVE = {
     "keepalives_idle": IDLE_S,
     "keepalives_interval": INTERVAL_S,
     "keepalives_count": COUNT,
@@ -30,10 +30,10 @@ _LIVELINESS = {
 }
 
 
-def liveliness(conninfo: str) -> dict[str, Any]:
+def keepalive_parameters(conninfo: str) -> dict[str, Any]:
     """Return keepalive parameters of a connection, except those that `conninfo` sets (libpq, Parameter Key Words)."""
     given = conninfo_to_dict(conninfo)
-    return {name: value for name, value in _LIVELINESS.items() if name not in given}
+    return {name: value for name, value in _KEEPALIVE.items() if name not in given}
 
 
 def session_sql() -> str:

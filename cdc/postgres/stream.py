@@ -24,7 +24,7 @@ from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
 from cdc.postgres.failures import PostgresFailure, check_conninfo, classify, replication_hint
 from cdc.postgres.pgoutput import Decoder, MalformedStream
 from cdc.postgres.position import PostgresSnapshot, parse_lsn
-from cdc.postgres.session import liveliness, session_sql
+from cdc.postgres.session import keepalive_parameters, session_sql
 from cdc.stream import StreamStart
 
 log = logging.getLogger(__name__)
@@ -113,12 +113,12 @@ class PostgresStream:
             check_conninfo(self._conninfo)
         except ValueError as problem:
             raise StreamLost(str(problem), retryable=False) from None
-        waiting = asyncio.get_running_loop().create_task(self._say_who_is_waited_for())
+        waiting = asyncio.get_running_loop().create_task(self._report_delay())
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 return await self._start()
         except TimeoutError:
-            reason = await self._why_waiting()
+            reason = await self._delay_reason()
             await self.close()
             raise StreamLost(f"The replication slot could not be created in time: {reason}", retryable=True) from None
         except psycopg.Error as problem:
@@ -131,9 +131,9 @@ class PostgresStream:
             waiting.cancel()
             self.held_up = None
 
-    async def _say_who_is_waited_for(self) -> None:
+    async def _report_delay(self) -> None:
         await asyncio.sleep(PATIENT_S)
-        self.held_up = await self._why_waiting()
+        self.held_up = await self._delay_reason()
         log.warning("the change stream cannot begin yet: %s", self.held_up)
 
     async def _start(self) -> StreamStart:
@@ -163,7 +163,7 @@ class PostgresStream:
             application_name="upquery cdc",
             connect_timeout=max(2, round(self._connect_timeout_s)),
             prepare_threshold=None,
-            **liveliness(self._conninfo),
+            **keepalive_parameters(self._conninfo),
             **parameters,
         )
 
@@ -198,7 +198,7 @@ class PostgresStream:
         if result is None or result.status != ExecStatus.COPY_BOTH:
             self._ended(result)
 
-    async def _why_waiting(self) -> str:
+    async def _delay_reason(self) -> str:
         """Return a sentence on the oldest open transaction: a slot starts when all open transactions have ended."""
         try:
             async with asyncio.timeout(self._connect_timeout_s), await self._connect() as ordinary:
@@ -241,7 +241,7 @@ class PostgresStream:
                 return Batch(transactions, position, notices)
             if more:
                 await asyncio.sleep(0)
-            elif not await self._readable() and await self._answers_otherwise():
+            elif not await self._readable() and await self._database_answers():
                 raise StreamLost(
                     f"The change stream was silent for {self._silence_s:g} s, and the database answers otherwise.",
                     retryable=True,
@@ -332,7 +332,7 @@ class PostgresStream:
             self._heard_s = time.monotonic()
         return heard
 
-    async def _answers_otherwise(self) -> bool:
+    async def _database_answers(self) -> bool:
         """Return whether the database answers on another connection; if not, the time of silence starts again."""
         self._heard_s = time.monotonic()
         try:

@@ -10,7 +10,7 @@ from cdc.debezium.broker import client_settings
 from cdc.debezium.options import DebeziumOptions
 from cdc.keepalive import COUNT, IDLE_S, INTERVAL_S, UNACKNOWLEDGED_MS
 from cdc.mysql.connection import open_connection
-from cdc.postgres.session import liveliness
+from cdc.postgres.session import keepalive_parameters
 from service.engine.databases.mysql.address import Address
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
@@ -30,7 +30,7 @@ def set_on(connected: socket.socket) -> list[tuple[int, int, int]]:
 
 @pytest.mark.postgres
 def test_of_postgres(database: Database) -> None:
-    parameters: dict[str, Any] = liveliness(database.url)
+    parameters: dict[str, Any] = keepalive_parameters(database.url)
     with (
         psycopg.connect(database.url, **parameters) as connection,
         socket.socket(fileno=socket.dup(connection.fileno())) as same,

@@ -186,7 +186,7 @@ def test_a_truncate_of_mariadb_waits_for_what_is_behind_it() -> None:
     first = [r for r in records if r.emitted < 4]
     (told,) = stage.read(records=[truncate(1500), *first])
     assert told.tables == {"s.a": TableChange([], [X])}
-    assert stage.assembler.waits_for_stillness
+    assert stage.assembler.has_waiting_truncate
     truncated, behind, last = stage.read(records=records[len(first) :])
     assert truncated == CommittedTransaction(place(1500), place(1500), {"s.a": TableChange(truncated=True)})
     assert behind.tables == {"s.a": TableChange([], [X])}

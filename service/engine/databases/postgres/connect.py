@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import ConnStatus, TransactionStatus
 
 from cdc.postgres.failures import check_conninfo, classify
-from cdc.postgres.session import liveliness, session_sql
+from cdc.postgres.session import keepalive_parameters, session_sql
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.server_check import ServerWatch
 
@@ -154,7 +154,7 @@ class PostgresPool:
                     autocommit=True,
                     application_name="upquery",
                     client_encoding="UTF8",
-                    **liveliness(self._conninfo),
+                    **keepalive_parameters(self._conninfo),
                 )
                 try:
                     await connection.execute(self._session.encode())
