@@ -27,7 +27,7 @@ positions = st.dictionaries(st.integers(0, 3), st.tuples(st.integers(1, 3), st.i
 
 
 @given(bags, transactions)
-def test_a_set_has_what_it_was_made_of(members: list[int], other: int) -> None:
+def test_a_set_contains_its_transactions(members: list[int], other: int) -> None:
     found = GtidSet.of(members)
     assert all(member in found for member in members)
     assert (other in found) == (other in set(members))
@@ -82,13 +82,13 @@ def test_what_is_owned_is_printed_with_its_threads() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "1-2-3", f"{A}:0", f"{A}:1-", f"{A}:9bad:1", f"{A}:9223372036854775808"])
-def test_what_is_no_set_is_refused(text: str) -> None:
+def test_invalid_sets(text: str) -> None:
     with pytest.raises(ValueError, match="is not a set of transactions such as"):
         GtidSet.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", A, f"{A}:0", f"{A}:x", f"{A}:a:b:1", "7"])
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_invalid_ids(text: str) -> None:
     with pytest.raises(ValueError, match="is not the id of a transaction such as"):
         parse_gtid(text)
 
@@ -106,7 +106,7 @@ def test_positions_of_mariadb(one: dict[int, tuple[int, int]], two: dict[int, tu
     assert b <= (a | b)
 
 
-def test_a_position_has_what_came_before_in_its_domain() -> None:
+def test_a_position_contains_earlier_transactions_of_its_domain() -> None:
     position = GtidPosition.parse("0-1-100,7-2-5")
     assert mariadb_id(0, 3, 100) in position
     assert mariadb_id(0, 1, 101) not in position
@@ -117,7 +117,7 @@ def test_a_position_has_what_came_before_in_its_domain() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "0-1", "0-1-2,0-1-3", "0-1--2", "4294967296-1-1"])
-def test_what_is_no_position_is_refused(text: str) -> None:
+def test_invalid_positions(text: str) -> None:
     with pytest.raises(ValueError, match="is not a position such as"):
         GtidPosition.parse(text)
 
@@ -127,7 +127,7 @@ def test_many_more(members: list[int], others: list[int]) -> None:
     assert GtidSet.of(members).extended(others) == GtidSet.of([*members, *others])
 
 
-def test_a_position_goes_on_in_each_domain() -> None:
+def test_a_position_advances_in_each_domain() -> None:
     position = GtidPosition.parse("0-1-100").extended(
         [mariadb_id(0, 1, 101), mariadb_id(0, 2, 90), mariadb_id(3, 1, 1)]
     )
@@ -146,18 +146,18 @@ def test_a_position_goes_on_in_each_domain() -> None:
         (f"{A}:blue:7", GtidSet),
     ],
 )
-def test_global_ids_are_told_by_their_form(text: str, kind: type) -> None:
+def test_global_ids_are_recognized(text: str, kind: type) -> None:
     assert looks_like_gtids(text)
     assert isinstance(parse_gtids(text), kind)
 
 
 @pytest.mark.parametrize("text", ["", "12:345", "binlog.000012:345", "host-1.example-bin.000001:4", "0/16B3748", "0-1"])
-def test_what_else_a_version_may_be_is_no_global_id(text: str) -> None:
+def test_other_versions_are_no_global_ids(text: str) -> None:
     assert not looks_like_gtids(text)
 
 
 @pytest.mark.parametrize("text", ["0-1-99999999999999999999", "0-9999999999-1", "0-1-1,0-1-2", f"{A}:0", f"{A}:x-y"])
-def test_global_ids_that_there_cannot_be_are_refused(text: str) -> None:
+def test_impossible_global_ids(text: str) -> None:
     assert looks_like_gtids(text)
     with pytest.raises(ValueError, match="is not a"):
         parse_gtids(text)

@@ -208,7 +208,7 @@ def test_another_server(own: MariaDatabase) -> None:
             async with following(own, "numbers") as stream:
                 stream.source._options = options_of(other)
                 kill_dumps(own)
-                assert "Another server" in (await lost(stream)).reason
+                assert "Another database server" in (await lost(stream)).reason
 
         run(check())
     finally:

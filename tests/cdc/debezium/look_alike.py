@@ -47,7 +47,7 @@ class Cluster:
 
 
 class Consumer:
-    """What `cdc.debezium.feed` asks of a consumer."""
+    """A consumer with the methods that `cdc.debezium.feed` calls."""
 
     def __init__(self, cluster: Cluster, settings: dict[str, Any]) -> None:
         assert settings["group_id"] is None

@@ -1,4 +1,4 @@
-"""What a Debezium connector publishes for a history of transactions: records of topics, restarts included.
+"""Records that a Debezium connector publishes for a history of transactions, restarts included.
 
 The history is made up; how it is published is as the recorded events have it, and as the connectors' code restarts:
 PostgreSQL's resumes at the event after its last stored offset and goes on counting; those of the binary log say BEGIN
@@ -16,7 +16,7 @@ from cdc.mysql.position import position_of
 
 TABLES = ("a", "b", "c")
 FILE = "binlog.000003"
-#: Of the transaction's own place in the log: BEGIN, changes, END.
+#: Positions within a transaction: BEGIN, changes, END.
 STEP = 1000
 
 Row = tuple[str, str]
@@ -41,12 +41,12 @@ class Committed:
 
     @property
     def start(self) -> int:
-        """Where it starts in the log."""
+        """Position of its beginning in the log."""
         return (self.index + 1) * STEP
 
     @property
     def end(self) -> int:
-        """Where its commit ends."""
+        """Position of the end of its commit."""
         return self.start + STEP - 1
 
 
@@ -63,7 +63,7 @@ class Record:
 
 
 def layout(dialect: str) -> TableLayout:
-    """That of all tables."""
+    """Return the layout of all tables."""
     kinds = ("int4", "text") if dialect == "postgres" else ("int", "varchar")
     return TableLayout(("id", "v"), column_types=(ColumnType(kinds[0]), ColumnType(kinds[1])))
 

@@ -72,7 +72,7 @@ def test_a_missing_end_is_named() -> None:
     assert "transaction 700 changed s.a and has no END" in gap.reason
 
 
-def test_a_table_whose_first_events_went_by_overflows_instead() -> None:
+def test_a_table_with_earlier_events_overflows() -> None:
     """Reading of it began just when the transaction was published."""
     stage = Stage((A, B))
     stage.assembler.reading(["s.b"], 0, 99.0)
@@ -83,7 +83,7 @@ def test_a_table_whose_first_events_went_by_overflows_instead() -> None:
 
 
 def test_too_many_rows_of_one_transaction() -> None:
-    """It is delivered without rows; the next has its own."""
+    """The transaction is delivered without rows; the next one has its rows."""
     stage = Stage((A, Change("a", None, Y), B), (B,), limits=AssemblyLimits(rows=2))
     first, second = stage.read()
     assert first.tables == {"s.a": TableChange(overflow=True), "s.b": TableChange(overflow=True)}
@@ -98,7 +98,7 @@ def test_too_many_rows_that_wait() -> None:
     assert [t.tables["s.a"].overflow for t in told] == [False, True, False]
 
 
-def test_another_layout_forgets_rows_that_wait() -> None:
+def test_another_layout_drops_waiting_rows() -> None:
     """They are laid out as the table was."""
     stage = Stage((A,))
     stage.read("x.transaction")
@@ -108,7 +108,7 @@ def test_another_layout_forgets_rows_that_wait() -> None:
     assert told.tables == {"s.a": TableChange(overflow=True)}
 
 
-def test_rows_of_before_the_layout_are_left_out() -> None:
+def test_rows_older_than_the_layout_are_left_out() -> None:
     """Whoever follows the table reads them by lookup."""
     stage = Stage((A,), (A,))
     known = layout("postgres")
@@ -119,7 +119,7 @@ def test_rows_of_before_the_layout_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "mysql", "gtid"])
-def test_positions_that_go_back_while_time_goes_on(dialect: str) -> None:
+def test_positions_that_decrease_while_time_advances(dialect: str) -> None:
     """Another server: nothing of it is taken for a repetition."""
     stage = Stage((A,), (A,), (A,), dialect=dialect)
     stage.read()
@@ -142,14 +142,14 @@ def _named(record: Record, name: bytes) -> Record:
 
 
 def test_the_watermark_moves_the_position_only() -> None:
-    """A captured table that nobody asks for."""
+    """A captured table that is not followed."""
     stage = Stage((A,), (Change("c", None, X),), dialect="gtid")
     (only,) = stage.read()
     assert only.end < stage.assembler.position == place(stage.history[1].start + 10)
 
 
-def test_mysql_is_told_by_global_ids() -> None:
-    """What the first snapshot saw for sure is left out, wherever it is; ids are those of snapshots."""
+def test_mysql_is_identified_by_global_ids() -> None:
+    """Transactions that the first snapshot certainly saw are left out; ids are those of snapshots."""
     uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
     stage = Stage((A,), (B,), (A,), dialect="gtid")
     seen = GtidSet.parse(f"{uuid}:2")
@@ -173,7 +173,7 @@ def _renamed(record: Record, uuid: str) -> Record:
     return Record(record.topic, record.partition, record.offset, record.key, value, record.emitted)
 
 
-def test_a_truncate_of_mariadb_waits_for_what_is_behind_it() -> None:
+def test_a_truncate_of_mariadb_waits_for_a_later_transaction() -> None:
     """Or for stillness; too late it overflows."""
     stage = Stage((A,), (A,), (B,), dialect="mysql")
     records = stage.publisher.records

@@ -46,7 +46,7 @@ def histories(draw: st.DrawFn) -> list[Committed]:
 
 
 def without_truncates(history: list[Committed]) -> list[Committed]:
-    """The same without TRUNCATE, which is in no transaction of MariaDB: its rows are deleted instead."""
+    """Replace TRUNCATE, which is in no transaction of MariaDB, by deletes of all rows."""
     rows: Rows = {table: Counter() for table in TABLES}
     told = []
     for t in history:
@@ -96,7 +96,7 @@ class Follower:
         self.exact = self.overflows = 0
 
     def follow(self, tables: set[str]) -> None:
-        """What is new is read when it is known where we are."""
+        """Read new tables once their position is known."""
         self.known = {table: self.known.get(table) for table in tables}
 
     def take(self, t: CommittedTransaction) -> None:
@@ -124,7 +124,7 @@ class Follower:
             self.compare(index + 1)
 
     def compare(self, index: int) -> None:
-        """What is known is so; what is not is read."""
+        """Compare known tables with the truth, and read the others."""
         if index <= max(self.left_out, default=-1):
             # Lookups wait for what is left out of the stream.
             self.known = dict.fromkeys(self.known)
@@ -270,7 +270,7 @@ class Reading:
         self.take()
 
     def take(self) -> None:
-        """What is whole."""
+        """Deliver complete transactions."""
         while taken := self.assembler.take(3):
             for t in taken:
                 self.follower.take(t)
@@ -306,7 +306,7 @@ def test_each_once_in_order(data: st.DataObject) -> None:
 
 
 def _index_of(record: Record, history: list[Committed]) -> int:
-    """Which transaction the record is of; -1: it does not say."""
+    """Return the index of the record's transaction; -1: unknown."""
     text = (record.value or b"").decode()
     for t in history:
         names = (f'"id": "{t.xid}:', f'"id": "0-1-{t.index}"', f'pos={t.start}"')

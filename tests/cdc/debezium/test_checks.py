@@ -1,4 +1,4 @@
-"""What the topics show of the connector: one finding for each thing that is in the way."""
+"""Findings on the connector's topics, one for each problem."""
 
 import json
 import socket
@@ -27,7 +27,7 @@ def records(*changes: Change) -> list[tuple[int, int, bytes | None, bytes | None
 
 
 def topics(**changed: KafkaTopic | None) -> dict[str, KafkaTopic]:
-    """What is well, but for `changed`."""
+    """Return topics without findings, except for `changed`."""
     well: dict[str, KafkaTopic | None] = {
         "x.transaction": KafkaTopic(1),
         "__debezium-heartbeat.x": KafkaTopic(1),
@@ -48,7 +48,7 @@ def record(**changed: Any) -> list[tuple[int, int, bytes | None, bytes | None]]:
     return [(partition, offset, key, json.dumps(json.loads(value) | changed).encode())]
 
 
-def test_all_is_well() -> None:
+def test_no_findings() -> None:
     """Nothing to say."""
     assert look(topics()) == []
 
@@ -87,7 +87,7 @@ def test_heartbeats_and_watermarks_are_warnings() -> None:
     assert findings(replace(OPTIONS, watermark_table="s.w"), {}, "mysql", topics()) == []
 
 
-def test_values_that_are_not_told() -> None:
+def test_unavailable_values() -> None:
     """The column and the setting."""
     timed = TableLayout(("id", "v"), column_types=(ColumnType("timestamp", precision=6), ColumnType("text")))
     (finding,) = look(topics(), {"s.a": timed})
@@ -95,7 +95,7 @@ def test_values_that_are_not_told() -> None:
     assert "cdc.kafka.time_precision_mode" in finding.reason
 
 
-def test_a_broker_that_is_not_there() -> None:
+def test_an_unreachable_broker() -> None:
     """The doctor says so, and why, and goes on."""
     (finding,) = stream_findings(replace(OPTIONS, bootstrap_servers="127.0.0.1:9"), LAYOUTS, "postgres")
     assert finding.code == "kafka"
@@ -104,7 +104,7 @@ def test_a_broker_that_is_not_there() -> None:
 
 
 def test_one_broker_is_enough() -> None:
-    """Of several that are named."""
+    """One of several named brokers answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         require_broker(replace(OPTIONS, bootstrap_servers=f"127.0.0.1:9, 127.0.0.1:{port}"))
@@ -113,7 +113,7 @@ def test_one_broker_is_enough() -> None:
 
 
 @pytest.mark.kafka
-def test_the_broker_is_asked(kafka_broker: KafkaBroker, topic_prefix: str) -> None:
+def test_topics_are_read_from_the_broker(kafka_broker: KafkaBroker, topic_prefix: str) -> None:
     """Settings of topics and their last records come from Apache Kafka."""
     kafka_broker.create_topics({f"{topic_prefix}.transaction": 2})
     kafka_broker.create_topics({f"{topic_prefix}.s.a": 2}, {"cleanup.policy": "compact", "retention.ms": "1000"})

@@ -39,7 +39,7 @@ def read(value: Any, reader: RecordDecoder | None = None, key: bytes | None = No
 
 
 def test_a_change() -> None:
-    """What a row event holds."""
+    """A row event has images, keys and positions."""
     event = read(INSERT, key=b'{"id":1}')
     assert isinstance(event, RowEvent)
     assert (event.collection, event.op, event.after, event.fields) == ("s.a", "c", {"id": 1}, None)
@@ -47,7 +47,7 @@ def test_a_change() -> None:
 
 
 def test_schemas_are_parsed_once() -> None:
-    """The same schema is the same object, though its texts hold what looks like a payload."""
+    """Equal schemas are one object, even if their texts look like a payload."""
     reader = RecordDecoder("postgres")
     whole = {"schema": SCHEMA, "payload": INSERT}
     first, second = read(whole, reader), read(whole | {"payload": INSERT | {"after": {"id": 2}}}, reader)
@@ -85,7 +85,7 @@ def test_transactions() -> None:
         INSERT | {"op": "r", "source": SOURCE | {"snapshot": "incremental"}, "transaction": None},
     ],
 )
-def test_what_says_nothing(value: Any) -> None:
+def test_irrelevant_records(value: Any) -> None:
     """Tombstones, heartbeats, schema changes, messages, incremental snapshots."""
     assert read(value) is None
 
@@ -111,7 +111,7 @@ def test_what_says_nothing(value: Any) -> None:
         ({"status": "END", "id": "571", "event_count": 0, "data_collections": None}, "not the id", True),
     ],
 )
-def test_what_cannot_be_read(value: Any, words: str, retryable: bool) -> None:
+def test_unreadable_records(value: Any, words: str, retryable: bool) -> None:
     """A clear error with topic, partition and offset."""
     with pytest.raises(StreamLost) as problem:
         read(value)

@@ -184,7 +184,7 @@ def test_a_large_value_that_was_not_sent_is_the_old_one() -> None:
 
 
 def test_default_identity_never_makes_rows() -> None:
-    """Updates without the row before, deletes with its key only: anything may have changed, and it is said why."""
+    """Updates without the old row, and deletes with its key only, overflow with a notice."""
     modes = Modes(time_precision="adaptive", binary="bytes")
     taken, notices = read("postgres-default", POSTGRES, PostgresSnapshot(2067, 2067), modes)
     by_xid = {t.id: t.tables for t in taken}
@@ -272,7 +272,7 @@ def kind_of(name: str, declared: str) -> ColumnType:
 
 
 KINDS = {name: kind_of(name, declared) for name, declared, _ in TYPES}
-#: What no connector tells (docs/kafka.md), by the server's text.
+#: Values that no connector carries (docs/kafka.md), by the server's text.
 NOT_TOLD = {
     "t_date": {"0000-00-00", "2024-02-00"},
     "t_datetime": {"0000-00-00 00:00:00"},
@@ -292,7 +292,7 @@ def printed(rows: list[dict[str, str | None]]) -> Iterator[tuple[str, str, str |
 
 
 def lookup_text(name: str, data: bytes) -> str:
-    """As a lookup reads the column: bits as numbers, floats with all their digits."""
+    """Return the column as a lookup selects it: bits as numbers, floats with all digits."""
     kind = KINDS[name]
     if kind.name == "bit":
         return str(int.from_bytes(data, "big"))

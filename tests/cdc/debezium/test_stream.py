@@ -71,7 +71,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 async def lost(source: DebeziumStream) -> StreamLost:
-    """What ends the stream."""
+    """Return the error that ends the stream."""
     async with asyncio.timeout(10):
         while True:
             try:
@@ -81,7 +81,7 @@ async def lost(source: DebeziumStream) -> StreamLost:
 
 
 def test_reading_begins_at_the_ends() -> None:
-    """What was published before is seen by the snapshot; what is published afterwards comes, and moves the position."""
+    """Earlier records are seen by the snapshot; later ones are delivered, and move the position."""
 
     async def scenario() -> None:
         world = World(x__transaction=1, x__s__a=2)
@@ -112,7 +112,7 @@ def test_topics_that_do_not_exist_yet() -> None:
 
 
 def test_a_table_followed_later() -> None:
-    """It is exact from the transaction on whose BEGIN is behind the place where reading of it began."""
+    """The table is exact from the first transaction whose BEGIN follows the start of reading."""
 
     async def scenario() -> None:
         world = World(x__transaction=1, x__s__a=1, x__s__b=1)
@@ -186,7 +186,7 @@ def test_no_topics_at_all() -> None:
 
 
 def test_a_transaction_topic_of_several_partitions() -> None:
-    """It has no order."""
+    """Transactions in several partitions are not ordered."""
 
     async def scenario() -> None:
         world = World(x__transaction=2, x__s__a=1)
@@ -198,7 +198,7 @@ def test_a_transaction_topic_of_several_partitions() -> None:
     run(scenario)
 
 
-def test_records_that_are_gone() -> None:
+def test_removed_records() -> None:
     """Retention was shorter than the lag, or the topic is another one."""
 
     async def scenario() -> None:
@@ -213,8 +213,8 @@ def test_records_that_are_gone() -> None:
     run(scenario)
 
 
-def test_a_topic_made_anew() -> None:
-    """It is another one, even if it is as long as the old one."""
+def test_a_topic_created_again() -> None:
+    """A topic that was created again is another one, even with the same length."""
 
     async def scenario() -> None:
         world = World(x__transaction=1, x__s__a=1)
@@ -229,7 +229,7 @@ def test_a_topic_made_anew() -> None:
 
 
 def test_poison_ends_the_stream_where_it_is() -> None:
-    """What came before is returned first."""
+    """Earlier transactions are returned first."""
 
     async def scenario() -> None:
         world = World(x__transaction=1, x__s__a=1)

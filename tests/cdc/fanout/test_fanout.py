@@ -27,7 +27,7 @@ LIMIT_S = 10.0
 
 @dataclass
 class Script:
-    """Is a `Source` that brings what the test puts into `coming`, and remembers what it is told."""
+    """A `ChangeStream` that delivers the batches in `coming`, and records calls."""
 
     tables: Callable[[], Mapping[str, TableLayout]]
     coming: "asyncio.Queue[Batch | StreamLost]" = field(default_factory=asyncio.Queue)
@@ -37,7 +37,7 @@ class Script:
     closed: bool = False
     #: Whether it answers at once how far it is.
     answers: bool = True
-    #: What it was given at the start, not a copy of it.
+    #: The layouts given at the start, not a copy.
     given: Mapping[str, TableLayout] = field(default_factory=dict)
     now: int = 100
     lays_out: bool = True
@@ -49,7 +49,7 @@ class Script:
         return StreamStart(100, PostgresSnapshot(5, 5), GtidPosition.parse("0-1-5"), "server 1")
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:  # noqa: ARG002
-        """It looks before it waits: what comes is laid out as it was then."""
+        """Read the layouts before waiting: later rows have these layouts."""
         self.looked = dict(self.tables())
         came = await self.coming.get()
         if isinstance(came, StreamLost):
@@ -180,13 +180,13 @@ def ends(batch: Batch, table: str) -> list[int]:
     return [t.end for t in batch.transactions if table in t.tables]
 
 
-def test_each_gets_what_it_follows_from_where_it_joined() -> None:
+def test_a_receiver_gets_its_tables_from_its_position() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one, two = Engine(site, a=A, b=B), Engine(site, b=B)
             started = await one.start()
             assert (started.position, started.server) == (100, "server 1")
-            # What had begun when it joined, lookups must see.
+            # Lookups must see transactions that had begun when it joined.
             assert started.snapshot == PostgresSnapshot(12, 12)
             site.bring(110, "a", "b")
             batch = await one.until(110)
@@ -204,8 +204,8 @@ def test_each_gets_what_it_follows_from_where_it_joined() -> None:
     run(scenario)
 
 
-def test_what_a_source_was_given_stays_as_it_was() -> None:
-    """It may compare with it, and begin to read what is new."""
+def test_layouts_given_to_a_stream_do_not_change() -> None:
+    """The stream may compare layouts by identity, and begin to read new ones."""
 
     async def scenario() -> None:
         async with hub() as site:
@@ -217,7 +217,7 @@ def test_what_a_source_was_given_stays_as_it_was() -> None:
     run(scenario)
 
 
-def test_an_engine_that_takes_nothing_is_sent_no_more_than_it_can_hold() -> None:
+def test_memory_of_a_stalled_receiver_is_bounded() -> None:
     async def scenario() -> None:
         async with hub() as site:
             engine = Engine(site, a=A)
@@ -234,7 +234,7 @@ def test_an_engine_that_takes_nothing_is_sent_no_more_than_it_can_hold() -> None
     run(scenario)
 
 
-def test_what_has_come_is_put_together_up_to_so_many_rows() -> None:
+def test_received_batches_are_joined_up_to_a_number_of_rows() -> None:
     async def scenario() -> None:
         async with hub() as site:
             engine = Engine(site, a=A)
@@ -249,7 +249,7 @@ def test_what_has_come_is_put_together_up_to_so_many_rows() -> None:
     run(scenario)
 
 
-def test_a_table_that_is_followed_later_comes_from_then_on() -> None:
+def test_a_table_that_is_followed_later_is_delivered_from_then_on() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one, two = Engine(site, a=A), Engine(site, b=B)
@@ -275,7 +275,7 @@ def test_a_table_that_is_followed_later_comes_from_then_on() -> None:
     run(scenario)
 
 
-def test_a_table_that_is_another_one_is_followed_anew_by_all() -> None:
+def test_a_replaced_table_is_followed_anew_by_all() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one, two = Engine(site, a=A), Engine(site, a=A)
@@ -309,7 +309,7 @@ def test_a_table_that_is_another_one_is_followed_anew_by_all() -> None:
     run(scenario)
 
 
-def test_who_joins_waits_until_it_is_followed() -> None:
+def test_joining_waits_until_tables_are_followed() -> None:
     """Else its snapshot would miss what is committed until then."""
 
     async def scenario() -> None:
@@ -319,7 +319,7 @@ def test_who_joins_waits_until_it_is_followed() -> None:
             site.stream.answers = False
             starting = asyncio.ensure_future(two.start())
             await met(lambda: site.stream.asked)
-            # The decoder has not looked since the table was taken from the other one: nobody gets this.
+            # The decoder has not seen the displacement: no receiver gets this.
             site.bring(110, "a")
             assert (await starting).position == 110
             site.bring(120, "a")
@@ -328,7 +328,7 @@ def test_who_joins_waits_until_it_is_followed() -> None:
     run(scenario)
 
 
-def test_rows_that_were_begun_to_be_read_otherwise_are_anything() -> None:
+def test_rows_of_another_layout_overflow_in_the_stream() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one, two = Engine(site, a=A), Engine(site, a=replace(A, columns=("id", "new"), since=105))
@@ -343,7 +343,7 @@ def test_rows_that_were_begun_to_be_read_otherwise_are_anything() -> None:
     run(scenario)
 
 
-def test_who_is_with_another_server_ends_the_stream_of_all() -> None:
+def test_a_receiver_of_another_server_ends_the_stream() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one, two = Engine(site, a=A), Engine(site, a=A)
@@ -358,7 +358,7 @@ def test_who_is_with_another_server_ends_the_stream_of_all() -> None:
     run(scenario)
 
 
-def test_engines_that_die_take_no_other_along() -> None:
+def test_a_dead_engine_does_not_affect_others() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one = Engine(site, a=A)
@@ -379,7 +379,7 @@ def test_engines_that_die_take_no_other_along() -> None:
     run(scenario)
 
 
-def test_an_engine_that_has_died_is_sent_nothing() -> None:
+def test_a_dead_engine_is_sent_nothing() -> None:
     """Its death may be told later than the next batch comes."""
 
     async def scenario() -> None:
@@ -409,14 +409,14 @@ def test_an_engine_that_has_died_is_sent_nothing() -> None:
     run(scenario)
 
 
-def test_a_layout_that_was_called_wrong_is_not_followed_again() -> None:
+def test_a_layout_with_a_fatal_notice_is_not_requested_again() -> None:
     async def scenario() -> None:
         async with hub() as site:
             engine = Engine(site, a=A, b=B)
             await engine.start()
             site.say(SchemaNotice("a", "a was dropped."))
             assert (await engine.source.next_batch()).schema
-            # It has not been let go yet (what came is held, say).
+            # It is still connected (received data is held).
             site.bring(110, "a", "b")
             batch = await engine.until(110)
             assert (ends(batch, "a"), ends(batch, "b")) == ([], [110])
@@ -432,7 +432,7 @@ def test_a_layout_that_was_called_wrong_is_not_followed_again() -> None:
     run(scenario)
 
 
-def test_what_nobody_needs_any_more_is_what_all_acknowledged() -> None:
+def test_the_lowest_acknowledgement_is_passed_on() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one, two = Engine(site, a=A), Engine(site, a=A)
@@ -448,7 +448,7 @@ def test_what_nobody_needs_any_more_is_what_all_acknowledged() -> None:
     run(scenario)
 
 
-def test_a_lost_stream_is_lost_for_all_and_begun_anew() -> None:
+def test_a_lost_stream_is_lost_for_all_and_replaced() -> None:
     async def scenario() -> None:
         async with hub() as site:
             engines = [Engine(site, a=A), Engine(site, a=A)]
@@ -470,7 +470,7 @@ def test_a_lost_stream_is_lost_for_all_and_begun_anew() -> None:
     run(scenario)
 
 
-def test_a_stream_that_cannot_begin_says_why() -> None:
+def test_a_stream_that_cannot_start_has_a_reason() -> None:
     async def scenario() -> None:
         async with hub() as site:
             site.refuse = [StreamLost("There is no publication.", False, "CREATE PUBLICATION")]
@@ -482,7 +482,7 @@ def test_a_stream_that_cannot_begin_says_why() -> None:
     run(scenario)
 
 
-def test_the_stream_ends_with_the_last_who_listens() -> None:
+def test_the_stream_ends_with_its_last_receiver() -> None:
     async def scenario() -> None:
         async with hub() as site:
             one, two = Engine(site, a=A), Engine(site, a=A)
@@ -500,7 +500,7 @@ def test_the_stream_ends_with_the_last_who_listens() -> None:
     run(scenario)
 
 
-def test_one_that_takes_nothing_is_let_go() -> None:
+def test_a_stalled_receiver_is_disconnected() -> None:
     async def scenario() -> None:
         async with hub(stalled_s=0.2) as site:
             engine = Engine(site, a=A)
@@ -531,8 +531,8 @@ def test_a_hub_that_ends_is_a_lost_stream() -> None:
     run(scenario)
 
 
-def test_what_alters_the_schema_begins_a_batch() -> None:
-    """What is before it is applied before it, also where all of it has come."""
+def test_a_schema_change_begins_a_batch() -> None:
+    """Earlier transactions are in an earlier batch, even if all have been received."""
 
     async def scenario() -> None:
         async with hub() as site:

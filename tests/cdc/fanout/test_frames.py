@@ -40,7 +40,7 @@ batches = st.builds(
 
 
 def of_tables(batch: Batch, tables: set[str]) -> Batch:
-    """What `frame_of_batch` is to keep."""
+    """Return the part of a batch that `frame_of_batch` keeps."""
     kept = [
         CommittedTransaction(t.id, t.end, {name: change for name, change in t.tables.items() if name in tables})
         for t in batch.transactions
@@ -55,7 +55,7 @@ def of_tables(batch: Batch, tables: set[str]) -> Batch:
 
 
 @given(st.lists(batches, max_size=3), st.sets(st.sampled_from(TABLES)), st.data())
-def test_batches_arrive_as_they_were(sent: list[Batch], tables: set[str], data: st.DataObject) -> None:
+def test_batches_are_unchanged(sent: list[Batch], tables: set[str], data: st.DataObject) -> None:
     wire = b"".join(frame_of_batch(batch, dict.fromkeys(tables, LAYOUT)) for batch in sent)
     frames, received, at = Frames(), [], 0
     while at < len(wire):
@@ -65,7 +65,7 @@ def test_batches_arrive_as_they_were(sent: list[Batch], tables: set[str], data: 
     assert received == [of_tables(batch, tables) for batch in sent]
 
 
-def test_rows_that_are_laid_out_otherwise_are_anything() -> None:
+def test_rows_of_another_layout_overflow() -> None:
     other = TableLayout(("id", "name"))
     changes = {
         "public.a": TableChange([], [("1", "x")], layout=other),
@@ -80,7 +80,7 @@ def test_rows_that_are_laid_out_otherwise_are_anything() -> None:
     }
 
 
-def test_messages_arrive_as_they_were() -> None:
+def test_messages_are_unchanged() -> None:
     sent = [
         FollowRequest(3, {"public.a": TableLayout(("id", "title"), 17, ((23, -1), (25, -1)), (1, 2), since=99)}),
         PositionRequest(),

@@ -1,4 +1,4 @@
-"""Which tables are decoded how, and who gets them."""
+"""Shared tables: layouts for the decoder, and receivers of rows."""
 
 from dataclasses import replace
 
@@ -16,14 +16,14 @@ COLUMN = SchemaNotice("t", "Columns of t were dropped: title.", ("title",))
 
 
 def follow(union: SharedTables[str], receiver: str, layout: TableLayout | None) -> list[tuple[str, SchemaNotice]]:
-    """As a hub does whose decoder looks at once."""
+    """Put a request into effect, with a decoder that looks at once."""
     layouts = {} if layout is None else {"t": layout}
     told = union.displace(receiver, layouts)
     union.looked()
     return told + union.assign(receiver, layouts)
 
 
-def test_equal_layouts_are_one_of_which_the_oldest_counts() -> None:
+def test_the_oldest_of_equal_layouts_is_used() -> None:
     union: SharedTables[str] = SharedTables()
     assert follow(union, "a", OLD) == []
     assert follow(union, "b", replace(OLD, since=15)) == []
@@ -59,7 +59,7 @@ def test_a_layout_that_was_read_again_is_followed_anew() -> None:
     assert not union.is_ready({"t": OLD})
 
 
-def test_what_is_fatal_takes_the_table_away() -> None:
+def test_a_fatal_notice_removes_the_table() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     follow(union, "b", OLD)
@@ -68,7 +68,7 @@ def test_what_is_fatal_takes_the_table_away() -> None:
     assert not union.is_ready({"t": OLD})
 
 
-def test_what_is_said_of_columns_is_said_to_all_who_share() -> None:
+def test_notices_on_columns_reach_all_receivers() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     union.record(COLUMN, 20)
@@ -77,7 +77,7 @@ def test_what_is_said_of_columns_is_said_to_all_who_share() -> None:
     assert union.tables("a") == union.tables("b") == {"t"}
 
 
-def test_who_follows_anew_what_something_was_said_of_has_it_looked_at_anew() -> None:
+def test_a_table_with_a_notice_that_is_followed_anew_is_checked_again() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     follow(union, "b", OLD)
@@ -90,7 +90,7 @@ def test_who_follows_anew_what_something_was_said_of_has_it_looked_at_anew() -> 
     assert union.tables("a") == union.tables("b") == {"t"}
 
 
-def test_who_read_the_layout_before_is_told_what_was_said() -> None:
+def test_a_receiver_with_an_older_layout_gets_earlier_notices() -> None:
     for notice in (GONE, COLUMN):
         union: SharedTables[str] = SharedTables()
         follow(union, "a", OLD)
@@ -99,16 +99,16 @@ def test_who_read_the_layout_before_is_told_what_was_said() -> None:
         union.looked()
         assert union.assign("b", {"t": OLD}) == [("b", notice)]
         assert ("t" in union.tables("b")) == bool(notice.columns)
-        # Of what it reads after that, the notice says nothing.
+        # The notice does not concern layouts that are read later.
         assert "b" not in dict(follow(union, "b", replace(OLD, since=50)))
         assert union.tables("b") == {"t"}
 
 
-def test_what_is_read_behind_what_was_said_of_it_is_taken() -> None:
+def test_a_layout_read_after_the_notice_is_accepted() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     union.record(GONE, 20)
-    # It may be of a transaction that was read in part.
+    # The notice may belong to a transaction decoded in part.
     assert follow(union, "b", replace(OLD, since=25)) == [("b", GONE)]
     union.advance(20)
     assert follow(union, "c", replace(OLD, since=25)) == [("c", GONE)]
@@ -117,7 +117,7 @@ def test_what_is_read_behind_what_was_said_of_it_is_taken() -> None:
     assert union.tables("d") == {"t"}
 
 
-def test_another_decoder_knows_nothing() -> None:
+def test_a_new_decoder_has_no_layouts() -> None:
     union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     union.record(GONE, 20)
@@ -127,7 +127,7 @@ def test_another_decoder_knows_nothing() -> None:
 
 
 class Followers(RuleBasedStateMachine):
-    """Two receivers follow, let go and are told, in any order."""
+    """Two receivers follow, leave and get notices in any order."""
 
     receivers = st.sampled_from("ab")
     layouts = st.dictionaries(
@@ -137,7 +137,7 @@ class Followers(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.union: SharedTables[str] = SharedTables()
-        #: What each is to have, as it knows.
+        #: The tables that each receiver should have.
         self.has: dict[str, dict[str, TableLayout]] = {}
         self.decoder: dict[str, TableLayout] = {}
 

@@ -58,7 +58,7 @@ def following(layouts: dict[str, TableLayout], **options: Any) -> BinlogAssemble
 
 
 def changes(transactions: list[CommittedTransaction], table: str) -> list[TableChange]:
-    """What they did to a table."""
+    """Return the changes of a table."""
     return [t.tables[table] for t in transactions if table in t.tables]
 
 
@@ -98,7 +98,7 @@ def test_rows_above_the_limit() -> None:
 
 
 def test_a_new_connection_anywhere() -> None:
-    """What was open comes again, what was not does not; each transaction is delivered once."""
+    """Events of the open transaction come again; each transaction is delivered once."""
     log = recorded()
     whole = feed(following({"shop.items": ITEMS, "shop.plain": PLAIN}), log)
     for cut in range(2, len(log) - 1):
@@ -116,7 +116,7 @@ def _made_up(description: bytes) -> bytes:
 
 
 def test_another_file_of_the_same_name() -> None:
-    """Is noticed by when it was begun."""
+    """A file is identified by its creation time."""
     log = recorded()
     assembler = following({})
     feed(assembler, log[:8])
@@ -282,7 +282,7 @@ def test_statements_that_concern_none(text: str, settings: dict[str, Any]) -> No
     assert log.assembler.take_notices() == []
 
 
-def test_images_that_are_not_whole() -> None:
+def test_incomplete_images() -> None:
     """A missing column or a part of a document: anything may have changed."""
     for kind, mask, fix in (
         (events.WRITE_ROWS_V2, b"\x00", "binlog_row_image"),

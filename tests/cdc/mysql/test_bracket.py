@@ -1,4 +1,4 @@
-"""What a snapshot between two brackets says of transactions, and of other snapshots."""
+"""Bracket snapshots: visibility of transactions, comparison with other snapshots."""
 
 from cdc.gtid import GtidSet, source_of, transaction_id
 from cdc.mysql.bracket import BracketSnapshot
@@ -11,12 +11,12 @@ def numbered(*numbers: int) -> GtidSet:
 
 
 def answers(snapshot: BracketSnapshot, number: int) -> tuple[bool, bool]:
-    """Of the transaction that ends at ten times its number."""
+    """Return visibility of the transaction that ends at ten times its number."""
     transaction = transaction_id(SERVER, number)
     return snapshot.sees(transaction, 10 * number), snapshot.unsure(transaction, 10 * number)
 
 
-def test_what_lies_between_the_brackets_is_unsure() -> None:
+def test_transactions_between_the_brackets_are_unsure() -> None:
     snapshot = BracketSnapshot(numbered(1, 2, 4), 50)
     assert [answers(snapshot, number) for number in range(1, 8)] == [
         (True, False),
@@ -38,5 +38,5 @@ def test_a_snapshot_covers_another_if_it_surely_sees_all_that_had_begun() -> Non
     assert not BracketSnapshot(numbered(1, 2, 4), 90).finished(other)
 
 
-def test_nothing_covers_a_snapshot_that_does_not_say_what_had_begun() -> None:
+def test_no_snapshot_covers_one_without_begun() -> None:
     assert not BracketSnapshot(numbered(1, 2, 3), 90).covers(BracketSnapshot(numbered(1), 10))

@@ -54,12 +54,12 @@ def small(kind: int, entries: list[tuple[int, bytes]], keys: tuple[str, ...] = (
     ],
 )
 def test_text(data: bytes, text: str) -> None:
-    """As the server prints it."""
+    """Texts equal those of the server."""
     assert json_text(data) == text
 
 
 def test_a_document_that_ends_early() -> None:
-    """Is malformed."""
+    """A truncated document is malformed."""
     with pytest.raises(IndexError):
         json_text(b"\x0c")
     with pytest.raises(IndexError):

@@ -57,7 +57,7 @@ def test_kinds() -> None:
 @pytest.mark.parametrize(
     "text", ["'a", '"a', "`a", "a /* b", "a */", "/*! a", "/*! a /*! b */ c */", "a\x00b", "a \x1f", r"'a\'"]
 )
-def test_not_understood(text: str) -> None:
+def test_unknown_syntax(text: str) -> None:
     """A text that is none of the server's raises."""
     with pytest.raises(UnknownSyntax):
         tokens_of(text, 0)

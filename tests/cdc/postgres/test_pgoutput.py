@@ -102,7 +102,7 @@ def test_transactions_have_wide_ids_and_ends() -> None:
 
 
 def test_columns_are_found_by_name() -> None:
-    """The server's order, and columns that nobody asked for, do not matter."""
+    """The server's order and other columns do not matter."""
     made = decoder(TableLayout(("name", "body"), OID))
     sent = relation(("id", "name", "more", "body"))
     (only,) = decode(made, begin(), sent, insert("1", "a", "m", "x"), commit())
@@ -134,7 +134,7 @@ def test_unchanged_values_are_the_old_row_s() -> None:
         ([truncate(OID), insert("2", "b", "y"), update(("2", "b", "y"), ROW)], TableChange([], [ROW], truncated=True)),
     ],
 )
-def test_only_what_is_left_is_told(messages: list[bytes], expected: TableChange | None) -> None:
+def test_only_net_changes_are_delivered(messages: list[bytes], expected: TableChange | None) -> None:
     """Rows that are added and removed in one transaction cancel; a transaction without effect is none."""
     made = decoder()
     told = decode(made, begin(), relation(), *messages, commit())
@@ -172,7 +172,7 @@ def test_overflow_by_bytes() -> None:
 
 
 def test_truncated_rows_do_not_count() -> None:
-    """What a TRUNCATE removed again needs no room."""
+    """Rows that a TRUNCATE removed do not count."""
     rows = [insert(*ROW)] * 3
     assert change(decoder(max_rows=4), *rows, truncate(OID), *rows).added == [ROW] * 3
 
@@ -222,7 +222,7 @@ def test_keepalives_do_not_pass_a_transaction_in_part() -> None:
     ],
 )
 def test_without_full_identity(messages: list[bytes]) -> None:
-    """Said by the Relation message, or seen at a row without its old values: the statement is told, once."""
+    """The notice has the statement, once, by the Relation message or a row without old values."""
     made = decoder()
     told = decode(made, begin(), *messages, commit(), begin(), insert(*ROW), commit())
     assert [c for t in told for c in t.tables.values() if not c.overflow] == []
@@ -234,7 +234,7 @@ def test_without_full_identity(messages: list[bytes]) -> None:
 
 
 def test_types_are_compared_where_the_layout_has_them() -> None:
-    """A column of another type is told by name; its new text comes."""
+    """A notice names a column of another type; rows have its new text."""
     made = decoder(TableLayout(COLUMNS, OID, type_ids=((25, -1),) * 3))
     (only,) = decode(made, begin(), relation(kind=23), insert(*ROW), commit())
     assert only.tables[NAME].added == [ROW]
@@ -260,7 +260,7 @@ def test_rows_from_before_the_layout() -> None:
 
 
 def test_layouts_change_between_transactions() -> None:
-    """Not within one: its rows would be of two layouts."""
+    """Layouts do not change within a transaction."""
     made = decoder()
     decode(made, begin(), relation(), insert(*ROW))
     made.follow({NAME: TableLayout(("name",), OID)})
@@ -271,7 +271,7 @@ def test_layouts_change_between_transactions() -> None:
     assert decode(made, begin(), insert(*ROW), commit()) == []
 
 
-def test_changes_say_by_which_layout() -> None:
+def test_changes_have_their_layout() -> None:
     made = decoder()
     before, after = TableLayout(COLUMNS, OID), TableLayout(("name",), OID)
     decode(made, begin(), relation())
@@ -280,7 +280,7 @@ def test_changes_say_by_which_layout() -> None:
     assert (first.tables[NAME].layout, second.tables[NAME].layout) == (before, after)
 
 
-def test_what_was_said_is_said_again_to_who_follows_anew() -> None:
+def test_notices_are_repeated_for_tables_followed_anew() -> None:
     """Also if it is the same as before, and nothing was decoded in between."""
     layout = TableLayout(COLUMNS, OID, type_ids=((25, -1),) * 3)
     made = decoder(layout)
@@ -316,7 +316,7 @@ def test_malformed(message: bytes) -> None:
 
 
 def test_a_recorded_stream() -> None:
-    """What PostgreSQL 18 sent for a little history: `recorded/README.md` has the statements."""
+    """Messages of PostgreSQL 18; `recorded/README.md` has the statements."""
     made = Decoder(750, 1000)
     made.follow(
         {"public.stories": TableLayout(("id", "title", "votes")), "public.votes": TableLayout(("story", "who"))}
@@ -342,7 +342,7 @@ def test_a_recorded_stream() -> None:
     assert made.take_notices() == []
 
 
-def test_a_transaction_that_alters_the_schema_says_so() -> None:
+def test_a_transaction_that_alters_the_schema_is_marked() -> None:
     """Also one without rows; the next one does not. Other messages say nothing."""
     made = decoder()
     (only,) = decode(made, begin(7, 100), message("upquery.ddl"), commit(100))
@@ -356,7 +356,7 @@ def test_a_transaction_that_alters_the_schema_says_so() -> None:
     assert not made.take_notices()
 
 
-def test_what_a_table_lost_while_it_was_unlogged_may_be_anything() -> None:
+def test_changes_of_an_unlogged_table_are_unknown() -> None:
     made = decoder()
     decode(made, begin(), message("upquery.ddl", f"{OID + 1} {OID}"), commit())
     (notice,) = made.take_notices()

@@ -13,7 +13,7 @@ def test_lsns_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "16", "16/", "x/1", "1/1FFFFFFFF", "-1/0"])
-def test_what_is_no_lsn(text: str) -> None:
+def test_invalid_lsns(text: str) -> None:
     """The error shows what one looks like."""
     with pytest.raises(ValueError, match="LSN"):
         parse_lsn(text)
