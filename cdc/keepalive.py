@@ -4,7 +4,7 @@ A peer that disappears without closing the connection (power failure, a firewall
 after about 30 seconds (tcp(7): TCP_KEEPIDLE, TCP_USER_TIMEOUT). The system's defaults are two hours for an idle
 connection and 15 minutes for unacknowledged data.
 
-Not here: a peer that is connected and silent (`service.runtime`).
+Not here: a peer that is connected and silent (`service.engine`).
 """
 
 import socket

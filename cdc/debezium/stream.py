@@ -5,7 +5,7 @@ Reading begins at the topics' ends, *then* the first snapshot is taken: what it 
 *Invariants*: `cdc.stream`. The position moves with the ENDs of transactions only: heartbeats do not carry the
 connector's position, so an idle stream moves only by a write to the database (`request_position` can only wait).
 
-Not here: Kafka (`feed`), events (`envelope`), transactions (`assembler`), starting a new stream (`service.runtime`).
+Not here: Kafka (`feed`), events (`envelope`), transactions (`assembler`), starting a new stream (`service.engine`).
 """
 
 import asyncio

@@ -8,7 +8,7 @@ all receivers are informed and disconnected; the next one to connect starts anot
 *Invariants*: each receiver gets the messages in the order of one stream. The consequences of one batch for all
 receivers are sent without awaiting in between.
 
-Not here: the implementation of the stream, the process (`service.stream_process`).
+Not here: the implementation of the stream, the process (`service.engine.stream_process`).
 """
 
 import asyncio

@@ -7,7 +7,7 @@ so a position shows which kind it is.
 *Invariants*: positions compare in the order of the log. A snapshot is a prefix of the log that ends between two known
 positions.
 
-Not here: taking snapshots (`service.upstream.mysql`).
+Not here: taking snapshots (`service.engine.databases.mysql`).
 """
 
 from dataclasses import dataclass

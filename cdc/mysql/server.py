@@ -2,7 +2,7 @@
 
 *Invariant*: the error for an unsuitable server has the remedy.
 
-Not here: reading the log (`dump`), tables (`service.upstream.mysql`).
+Not here: reading the log (`dump`), tables (`service.engine.databases.mysql`).
 """
 
 from collections.abc import Iterable, Mapping

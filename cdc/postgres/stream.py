@@ -5,7 +5,7 @@ Replication Protocol") through libpq's copy functions, without blocking the even
 
 *Invariants*: `cdc.stream`.
 
-Not here: decoding (`pgoutput`), starting a new stream (`service.runtime`).
+Not here: decoding (`pgoutput`), starting a new stream (`service.engine`).
 """
 
 import asyncio
