@@ -36,7 +36,7 @@ def test_findings_are_a_table_with_what_repairs_them(stories: Database, tmp_path
     said = doctor(stories, tmp_path, STORIES + BY_TITLE)
     assert said.returncode == 1, said.stderr
     assert "REPLICA IDENTITY FULL" in said.stdout
-    assert "1 thing is in the way." in said.stdout
+    assert "1 problem prevents operation." in said.stdout
 
 
 def test_json_has_all_of_it(stories: Database, tmp_path: Path) -> None:
@@ -79,4 +79,4 @@ def test_a_database_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     said = subprocess.run(command("doctor", "--config", str(config)), capture_output=True, text=True, env=environment())
     assert said.returncode == 1
     assert "hushhush" not in said.stdout + said.stderr
-    assert "in the way" in said.stdout
+    assert "fatal" in said.stdout

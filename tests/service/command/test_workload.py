@@ -59,7 +59,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "foreign.json").write_text("[]")
     (tmp_path / "log").mkdir()
     for arguments, text in (
-        (("apply", str(tmp_path / "foreign.json")), "is no workload model"),
+        (("apply", str(tmp_path / "foreign.json")), "is not a workload model"),
         (("report", "--log", str(tmp_path / "log")), "no finished file"),
     ):
         refused = upquery(*arguments)
