@@ -10,78 +10,78 @@ from service.supervisor.admin.prometheus import Histogram, MetricSample
 
 Labels = tuple[tuple[str, str], ...]
 _HELP = {
-    "steps": "Events that the engine handled.",
+    "steps": "Events processed by the engine.",
     "transactions": "Upstream transactions applied.",
     "rows": "Rows of upstream transactions applied.",
     "leaf_commits": "Commits of the leaf store.",
-    "leaf_evictions": "Keys of views that were forgotten, for whatever reason.",
+    "leaf_evictions": "Evicted keys of views.",
     "budget_slices": "Slices of eviction by the memory budget.",
-    "touches": "Keys in the samples of what readers read.",
+    "touches": "Keys in the workers' samples of reads.",
     "reads": "Reads that missed the leaf store.",
     "reads_answered": "Missed reads answered after filling.",
-    "reads_forwarded": "Missed reads answered by the upstream.",
-    "reads_streamed": "Answers too large to be held, sent as the upstream's rows came.",
+    "reads_forwarded": "Missed reads answered by the upstream as a fallback.",
+    "reads_streamed": "Answers too large to buffer, streamed from the upstream.",
     "reads_failed": "Missed reads that could not be answered.",
     "lookups": "Lookups run upstream.",
     "lookup_keys": "Keys of lookups.",
     "lookup_rows": "Rows that lookups returned.",
     "lookup_failures": "Lookups that failed.",
-    "lookups_too_large": "Lookups that were broken off: they had more rows or bytes than one key may have.",
-    "loads": "Loads begun: lookups of everything that are read in slices.",
-    "load_rows": "Rows that these returned.",
-    "load_failures": "Loads that failed.",
-    "refreshes": "Keys of refreshed views that were run upstream.",
-    "refresh_rows": "Rows that these returned.",
-    "refresh_failures": "Refreshes that failed.",
+    "lookups_too_large": "Lookups cancelled because they exceeded the limits of a key.",
+    "loads": "Initial loads started.",
+    "load_rows": "Rows read by initial loads.",
+    "load_failures": "Initial loads that failed.",
+    "refreshes": "Queries of refreshed views, by key.",
+    "refresh_rows": "Rows returned by queries of refreshed views.",
+    "refresh_failures": "Queries of refreshed views that failed.",
     "heartbeats": "Heartbeats.",
-    "pushes": "Logical messages that pushed the stream.",
+    "pushes": "Messages that advanced an idle stream.",
     "streams": "Change streams started.",
     "streams_lost": "Change streams lost.",
-    "engine_failures": "Steps that failed; the engine was built anew.",
+    "engine_failures": "Failed steps, after each of which the engine was rebuilt.",
     "upstream_statements": "Statements run upstream.",
-    "abandoned_statements": "Statements that were ended upstream, since nobody waited for them any more.",
-    "adhoc_statements": "Queries that name no view, run upstream.",
-    "adhoc_installed": "Queries that became views.",
-    "adhoc_dropped": "Such views that were dropped, because nobody asked.",
+    "abandoned_statements": "Statements cancelled upstream because no reader waited for them any more.",
+    "adhoc_statements": "Ad-hoc queries run upstream.",
+    "adhoc_installed": "Ad-hoc queries that became views.",
+    "adhoc_dropped": "Views of ad-hoc queries dropped for lack of use.",
 }
 
 _SIZES = {
     "budget_bytes": "The memory budget.",
-    "limit_bytes": "What may be used: less than the budget where the process has outgrown it or room is short.",
-    "used_bytes": "What counts against the memory budget: engine state and the leaf store's pages.",
-    "over_budget": "Whether more than the budget is used and nothing is left to evict.",
-    "engine_state_bytes": "Engine state.",
+    "limit_bytes": "Effective memory limit: less than the budget if the process outgrew it or room is short.",
+    "used_bytes": "Memory that counts against the budget: engine state and pages of the leaf store.",
+    "over_budget": "Whether the budget is exceeded and no key is left to evict.",
+    "engine_state_bytes": "Memory of the engine's state.",
     "leaf_bytes": "Pages of the leaf store in use.",
-    "leaf_free_bytes": "Pages of the leaf store that are free for what comes next.",
-    "process_own_bytes": "Resident memory of the engine process's own.",
-    "process_shared_bytes": "Resident memory that the engine process shares: the leaf store, programs.",
-    "process_grown_bytes": "By how much the engine process has grown since it held nothing.",
+    "leaf_free_bytes": "Free pages of the leaf store.",
+    "process_own_bytes": "Private resident memory of the engine process.",
+    "process_shared_bytes": "Shared resident memory of the engine process: leaf store, programs.",
+    "process_grown_bytes": "Growth of the engine process since it was empty.",
     "longest_eviction_s": "The longest slice of eviction.",
     "ring_rows": "Rows of transactions that lookups in flight may not have seen.",
-    "reads_waiting": "Reads that wait for an upquery.",
-    "lookups_in_flight": "Lookups that run upstream.",
-    "loads_under_way": "What is kept whole and is being read or derived.",
-    "longest_load_slice_s": "The longest slice of a load, or of what follows from it.",
+    "reads_waiting": "Reads waiting for an upquery.",
+    "lookups_in_flight": "Lookups running upstream.",
+    "loads_under_way": "Tables and nodes of initial loads being read or derived.",
+    "longest_load_slice_s": "The longest slice of an initial load.",
 }
 #: Of views and of nodes, counters: the metric's name, what is counted, its help.
 _COUNTED = (
-    ("filled_keys", "filled", "Keys, or parts of them, that were filled."),
-    ("refilled_keys", "refilled", "Hot keys that were filled again before somebody asked."),
-    ("applied_rows", "rows_applied", "Changed rows that were under a key in memory."),
-    ("dropped_rows", "rows_dropped", "Changed rows that were under no key in memory."),
-    ("lookups", "lookups", "Statements run upstream to fill keys."),
-    ("lookup_keys", "lookup_keys", "Keys of these."),
-    ("lookup_rows", "lookup_rows", "Rows that these returned."),
-    ("lookup_seconds", "lookup_s", "Time that these took."),
+    ("filled_keys", "filled", "Filled keys, or parts of keys."),
+    ("refilled_keys", "refilled", "Hot keys refilled before the next read."),
+    ("applied_rows", "rows_applied", "Changed rows of cached keys."),
+    ("dropped_rows", "rows_dropped", "Changed rows of uncached keys."),
+    ("lookups", "lookups", "Lookups to fill keys."),
+    ("lookup_keys", "lookup_keys", "Keys of these lookups."),
+    ("lookup_rows", "lookup_rows", "Rows returned by these lookups."),
+    ("lookup_seconds", "lookup_s", "Duration of these lookups."),
 )
 
 
 #: Of subscriptions: the metric's name, what is counted, its help, whether it only grows.
 _SUBSCRIPTIONS = (
-    ("subscribers", "subscribers", "Subscriptions that are open, at all workers.", False),
-    ("subscription_topics", "topics", "Answers that are followed for them, and those that linger.", False),
-    ("subscription_bytes", "bytes", "What these and the logs of their changes take.", False),
-    ("subscription_changes", "changes", "Changes that were found, each told to all who follow the answer.", True),
+    ("subscribers", "subscribers", "Open subscriptions at all workers.", False),
+    ("subscription_topics", "topics", "Answers with subscribers, and those that linger.", False),
+    ("subscription_bytes", "bytes", "Memory of these answers and their logs of changes.", False),
+    ("subscription_changes", "changes", "Changes, each sent to all subscribers of an answer.", True),
     ("subscription_must_refetches", "must_refetches", "Subscribers that were too slow, and answers that ended.", True),
 )
 
@@ -110,15 +110,18 @@ def process_samples(children: Iterable[Any]) -> Iterator[MetricSample]:
             "upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True
         )
         yield MetricSample(
-            "upquery_process_silent", float(child.silent), "Whether a process hangs, as it seems.", labels
+            "upquery_process_silent",
+            float(child.silent),
+            "Whether a process runs without a heartbeat: it hangs.",
+            labels,
         )
-        help_ = "Processes that were ended since they hung."
+        help_ = "Times that a process was ended because it hung."
         yield MetricSample("upquery_process_hangs", float(child.hangs), help_, labels, counter=True)
 
 
 def left_out(process: str, lines: int) -> MetricSample:
     """Of a process's log."""
-    help_ = "Warnings and errors that were not logged, as there were many of their kind."
+    help_ = "Warnings and errors omitted from the log because there were many of their kind."
     return MetricSample("upquery_log_left_out", lines, help_, (("process", process),), counter=True)
 
 
@@ -128,7 +131,7 @@ def http_samples(worker: Labels, requests: int, connections: int, problems: dict
     yield MetricSample("upquery_http_connections", connections, "Connections of clients.", worker)
     for code, answered in problems.items():
         labels = (*worker, ("code", code))
-        yield MetricSample("upquery_http_problems", answered, "Problems answered, by their code.", labels, counter=True)
+        yield MetricSample("upquery_http_problems", answered, "Error responses, by code.", labels, counter=True)
 
 
 def _of_shards(stats: dict[str, Any]) -> list[tuple[Labels, dict[str, Any]]]:
@@ -161,7 +164,7 @@ def _shard_histograms(stats: dict[str, Any]) -> Iterator[Histogram]:
     for name, counts in stats["upqueries"].items():
         yield Histogram(
             "upquery_view_upquery_seconds",
-            "Reads that missed and were answered after filling: from the worker's question to its answer.",
+            "Duration of misses answered after filling, as seen by the worker.",
             BOUNDS_S,
             counts,
             stats["views"][name]["upquery_s"],
@@ -175,14 +178,16 @@ def _engine_samples(stats: dict[str, Any]) -> Iterator[MetricSample]:
     for name, value in stats["engine"].items():
         labels = (("event", name),)
         yield MetricSample(
-            "upquery_engine_events", value, "How often rare things happened in the engine.", labels, counter=True
+            "upquery_engine_events", value, "Occurrences of rare events in the engine.", labels, counter=True
         )
     for name, value in stats["sizes"].items():
         yield MetricSample(f"upquery_{_in_units(name)}", value, _SIZES[name])
-    yield MetricSample("upquery_age_seconds", stats["age_ms"] / 1000, "How far answers may be behind the upstream.")
+    yield MetricSample(
+        "upquery_age_seconds", stats["age_ms"] / 1000, "Age: upper bound of the lag of answers behind the upstream."
+    )
     yield MetricSample("upquery_streaming", float(stats["streaming"]), "Whether the change stream is up.")
     for table in stats["resting_tables"]:
-        help_ = "Tables that are not asked for a while, since they did not answer."
+        help_ = "Tables whose breaker is open after timeouts."
         yield MetricSample("upquery_table_resting", 1.0, help_, (("table", table),))
     yield MetricSample("upquery_position_bytes", stats["position"], "The applied position in the upstream's log.")
 
@@ -196,17 +201,19 @@ def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[MetricS
     yield from http_samples(worker, counted["requests"], counted["connections"], counted["problems"])
     for operation, asked in counted["wire"].items():
         labels = (*worker, ("operation", operation))
-        yield MetricSample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)
+        yield MetricSample("upquery_wire_requests", asked, "Requests of a worker to the engine.", labels, counter=True)
     for outcome, answered in counted["outcomes"].items():
         labels = (*worker, ("outcome", outcome))
-        help_ = "Requests that several shards answered, by how they came to one version."
+        help_ = "Requests over several shards, by how they reached one version."
         yield MetricSample("upquery_sharded_requests", answered, help_, labels, counter=True)
     if (left := counted["files_left"]) >= 0:
-        yield MetricSample("upquery_files_left", left, "How many more files and connections it may open.", worker)
+        yield MetricSample("upquery_files_left", left, "Files and connections that a worker may still open.", worker)
     log = counted["access_log"]
-    yield MetricSample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
     yield MetricSample(
-        "upquery_access_log_dropped", log["dropped"], "Reads that the access log has not.", worker, counter=True
+        "upquery_access_log_lines", log["lines"], "Reads written to the access log.", worker, counter=True
+    )
+    yield MetricSample(
+        "upquery_access_log_dropped", log["dropped"], "Reads dropped from the access log.", worker, counter=True
     )
 
 
@@ -218,27 +225,27 @@ def _view_samples(views: dict[str, dict[str, Any]]) -> Iterator[MetricSample]:
     for name, counters in views.items():
         for outcome in ("hits", "misses", "forwarded", "failed"):
             labels = (("view", name), ("outcome", outcome))
-            help_ = "Reads of a view, at the workers; of those that missed, what the upstream answered or nobody did."
+            help_ = "Reads of a view at the workers; of its misses, fallbacks to the upstream and errors."
             yield MetricSample("upquery_view_reads", counters[outcome], help_, labels, counter=True)
     for name, counters in views.items():
         labels_ = (("view", name),)
-        yield MetricSample("upquery_view_covered_keys", counters["covered_keys"], "Keys of a view in memory.", labels_)
+        yield MetricSample("upquery_view_covered_keys", counters["covered_keys"], "Cached keys of a view.", labels_)
         yield MetricSample(
             "upquery_view_leaf_bytes", counters["leaf_bytes"], "Bytes of a view in the leaf store.", labels_
         )
         yield MetricSample(
-            "upquery_view_inner_bytes", counters["inner_bytes"], "Bytes of a view's plan in the engine.", labels_
+            "upquery_view_inner_bytes", counters["inner_bytes"], "Bytes of all nodes of a view's plan.", labels_
         )
         yield MetricSample(
-            "upquery_view_upquery_max_seconds", counters["upquery_max_s"], "The slowest of its upqueries.", labels_
+            "upquery_view_upquery_max_seconds", counters["upquery_max_s"], "The longest upquery of a view.", labels_
         )
         yield from _counted("view", counters, labels_)
 
 
 def _node_samples(node: dict[str, Any]) -> Iterator[MetricSample]:
     labels = (("node", str(node["id"])), ("kind", node["kind"]))
-    yield MetricSample("upquery_node_covered_keys", node["keys"], "Keys of a node in memory.", labels)
-    yield MetricSample("upquery_node_state_bytes", node["state_bytes"], "Bytes of a node in the engine.", labels)
+    yield MetricSample("upquery_node_covered_keys", node["keys"], "Stored keys of a node.", labels)
+    yield MetricSample("upquery_node_state_bytes", node["state_bytes"], "Bytes of a node's state.", labels)
     yield from _counted("node", node, labels)
 
 
@@ -249,11 +256,15 @@ def _load_samples(load: dict[str, Any]) -> Iterator[MetricSample]:
         ("phase", load["phase"]),
         ("way", load["way"] or ""),
     )
-    yield MetricSample("upquery_load_progress_rows", load["rows"], "Rows of a load that were read, or derived.", labels)
+    yield MetricSample(
+        "upquery_load_progress_rows", load["rows"], "Rows of an initial load read or derived so far.", labels
+    )
     if load["expected_rows"] is not None:
-        yield MetricSample("upquery_load_expected_rows", load["expected_rows"], "Rows that a load has, about.", labels)
+        yield MetricSample(
+            "upquery_load_expected_rows", load["expected_rows"], "Estimated rows of an initial load.", labels
+        )
     if load["rows_left"] is not None:
-        help_ = "Rows of changes that are to be replayed, or rows to be derived from."
+        help_ = "Rows of an initial load still to be replayed or derived."
         yield MetricSample("upquery_load_left_rows", load["rows_left"], help_, labels)
 
 
@@ -262,5 +273,5 @@ def _counted(kind: str, counters: dict[str, Any], labels: tuple[tuple[str, str],
         yield MetricSample(f"upquery_{kind}_{name}", counters[counted], help_, labels, counter=True)
     by_budget = counters["evicted_by_budget"]
     for reason, evicted in (("budget", by_budget), ("other", counters["evicted"] - by_budget)):
-        help_ = "Keys that were forgotten, by the memory budget or because something changed."
+        help_ = "Evicted keys, by the memory budget or for another reason."
         yield MetricSample(f"upquery_{kind}_evicted_keys", evicted, help_, (*labels, ("reason", reason)), counter=True)

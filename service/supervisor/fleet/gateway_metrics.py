@@ -24,14 +24,14 @@ from service.supervisor.admin.prometheus import MetricSample
 _MOST_ERRORS = 50
 #: Of each worker: the metric's name, what is counted, its help.
 _COUNTED = (
-    ("retries", "retries", "Requests that were asked of another replica."),
+    ("retries", "retries", "Requests retried on another replica."),
     ("failed_requests", "failed", "Requests that no replica of a shard could answer."),
-    ("moved_slots", "moved_slots", "Slots of keys that went to another shard."),
+    ("moved_slots", "moved_slots", "Slots of keys that moved to another shard."),
 )
 _NOW = (
-    ("streams", "streams", "Streams, long polls and WebSockets that are open."),
-    ("shards", "shards", "The shards that keys are read from, or go to."),
-    ("moving", "moving", "Whether keys are going to other shards."),
+    ("streams", "streams", "Open streams, long polls and WebSockets."),
+    ("shards", "shards", "Number of shards that keys are read from or move to."),
+    ("moving", "moving", "Whether keys are moving to other shards."),
 )
 
 
@@ -93,10 +93,10 @@ def _worker_samples(worker: Labels, report: dict[str, Any]) -> Iterator[MetricSa
     yield from http_samples(worker, report["served"], report["connections"], report["problems"])
     for shard, asked in report["requests"].items():
         labels = (*worker, ("shard", shard))
-        yield MetricSample("upquery_gateway_requests", asked, "What a shard was asked.", labels, counter=True)
+        yield MetricSample("upquery_gateway_requests", asked, "Requests sent to a shard.", labels, counter=True)
     for outcome, answered in report["outcomes"].items():
         labels = (*worker, ("outcome", outcome))
-        help_ = "Requests that several shards answered, by how they came to one version."
+        help_ = "Requests over several shards, by how they reached one version."
         yield MetricSample("upquery_sharded_requests", answered, help_, labels, counter=True)
     for name, counted, help_ in _COUNTED:
         yield MetricSample(f"upquery_gateway_{name}", report[counted], help_, worker, counter=True)
