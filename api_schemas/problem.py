@@ -1,10 +1,10 @@
-"""RFC 9457 problem details, as every error answer has them."""
+"""RFC 9457 problem details, the body of every error response."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class Problem(BaseModel):
-    """What went wrong, for programs (`code`, `retryable`) and for people (`detail`, `hint`)."""
+    """Problem details: `code` and `retryable` are for programs, `detail` and `hint` for people."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -12,7 +12,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
-    instance: str = Field(description="The path of the request.")
+    instance: str = Field(description="Path of the request.")
     code: str = Field(examples=["parameter_missing"])
-    hint: str | None = Field(default=None, description="What to do about it.")
+    hint: str | None = Field(default=None, description="Remedy.")
     retryable: bool = Field(description="Whether the same request may succeed later.")

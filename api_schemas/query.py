@@ -1,4 +1,4 @@
-"""Queries that name no view: what clients POST to the data plane, and what they get."""
+"""Request and response of ad-hoc queries on the data port."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ class Query(BaseModel):
     sql: str = Field(min_length=1, examples=["SELECT id, title FROM stories WHERE author = :author"], strict=True)
     params: dict[str, Any] | list[Any] = Field(
         default_factory=dict,
-        description="Values of its parameters by name (`:author`), or in their order (`?`, `$1`): a JSON scalar or its"
-        " text; of a list parameter, a list.",
+        description="Values of the parameters by name (`:author`), or in order (`?`, `$1`): a JSON scalar or its"
+        " text; for a list parameter, a list.",
         examples=[{"author": "elena"}],
     )
 
 
 class QueryRows(BaseModel):
-    """The rows, exact at `version` if a view has answered."""
+    """The rows, exact at `version` if a view answered."""
 
     rows: list[dict[str, Any]]
     version: str | None = Field(
-        description="null: the database's own answer, exact at no known version.", examples=["pg:0/16B3748"]
+        description="null: a fallback to the database, whose version is unknown.", examples=["pg:0/16B3748"]
     )

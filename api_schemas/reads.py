@@ -1,4 +1,4 @@
-"""Reads: what clients POST to the data plane, and what they get."""
+"""Requests and responses of reads on the data port."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class ViewKeys(_Request):
     """Several keys of one view."""
 
     keys: list[dict[str, Any]] = Field(
-        description="Parameters by name, for each key: a JSON scalar or its text; of a list parameter, a list.",
+        description="Parameters by name, for each key: a JSON scalar or its text; for a list parameter, a list.",
         examples=[[{"id": 7}, {"id": 8}]],
     )
 
@@ -27,12 +27,12 @@ class ViewRead(_Request):
     view: str = Field(examples=["story_with_votes"])
     params: dict[str, Any] = Field(
         default_factory=dict,
-        description="Parameters by name: a JSON scalar or its text; of a list parameter, a list.",
+        description="Parameters by name: a JSON scalar or its text; for a list parameter, a list.",
         examples=[{"id": 7}],
     )
-    limit: int | None = Field(default=None, description="At most so many rows; ordered views only.", strict=True)
+    limit: int | None = Field(default=None, description="Maximum number of rows; ordered views only.", strict=True)
     after: str | None = Field(
-        default=None, description="The `next` of an earlier page, with the same parameters.", strict=True
+        default=None, description="`next` of the previous page, with the same parameters.", strict=True
     )
 
 
@@ -46,20 +46,20 @@ class ViewRows(BaseModel):
     """The rows of one key."""
 
     rows: list[dict[str, Any]]
-    next: str | None = Field(default=None, description="The token of the next page; null if there is none.")
+    next: str | None = Field(default=None, description="Token of the next page; null on the last page.")
 
 
 class ReadResults(BaseModel):
-    """Rows of all keys, in the request's order, all exact at `version`."""
+    """Rows of all keys in the order of the request, all exact at `version`."""
 
     results: list[ViewRows]
     version: str | None = Field(
-        description="null: the database's own answers (`on_lag`), exact at no known version.",
+        description="null: fallbacks to the database (`on_lag`), whose version is unknown.",
         examples=["pg:0/16B3748"],
     )
 
 
 class Checkpoint(BaseModel):
-    """A token for now: a read with it as Upquery-Min-Version sees everything that was committed before."""
+    """A token of the current position: a read with it as Upquery-Min-Version includes all earlier commits."""
 
     version: str = Field(examples=["pg:0/16B3748"])

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """What all problems of one code have in common. `retry_after_s` is sent as Retry-After."""
+    """Properties of all problems of one code. `retry_after_s` is sent as Retry-After."""
 
     status: int
     title: str
@@ -18,59 +18,61 @@ class ProblemKind:
     retry_after_s: int | None = None
 
 
-#: The one table. A code that is not here cannot be raised.
+#: All codes. `ApiError` accepts no other.
 KINDS: dict[str, ProblemKind] = {
-    "bad_request": ProblemKind(400, "The request cannot be understood"),
+    "bad_request": ProblemKind(400, "The request is malformed"),
     "request_timeout": ProblemKind(408, "The request did not arrive in time"),
     "head_too_large": ProblemKind(431, "The request's headers are too large"),
-    "not_found": ProblemKind(404, "There is nothing at this path"),
-    "method_not_allowed": ProblemKind(405, "This path does not take this method"),
+    "not_found": ProblemKind(404, "The path does not exist"),
+    "method_not_allowed": ProblemKind(405, "The path does not support this method"),
     "parameter_missing": ProblemKind(422, "A parameter of the view is missing"),
-    "parameter_unknown": ProblemKind(422, "The view has no such parameter"),
-    "parameter_type": ProblemKind(422, "A parameter has a value that its type does not allow"),
-    "invalid_request": ProblemKind(422, "The request's body does not have the documented form"),
+    "parameter_unknown": ProblemKind(422, "A parameter is unknown to the view"),
+    "parameter_type": ProblemKind(422, "A parameter's value does not fit its type"),
+    "invalid_request": ProblemKind(422, "The request's body does not match its schema"),
     "view_unsupported": ProblemKind(422, "This SQL cannot be a view"),
-    "view_invalid": ProblemKind(422, "The upstream would not run this SQL"),
-    "query_invalid": ProblemKind(422, "This SQL is not run here"),
-    "query_failed": ProblemKind(422, "The query fails on the data as it is"),
+    "view_invalid": ProblemKind(422, "The database rejects this SQL"),
+    "query_invalid": ProblemKind(422, "This SQL is not supported as an ad-hoc query"),
+    "query_failed": ProblemKind(422, "The query fails on the current data"),
     "unauthenticated": ProblemKind(401, "Credentials are missing or wrong"),
     "forbidden": ProblemKind(403, "These credentials do not allow this"),
-    "view_not_found": ProblemKind(404, "There is no such view"),
-    "view_exists": ProblemKind(409, "There is a view of this name already"),
+    "view_not_found": ProblemKind(404, "The view does not exist"),
+    "view_exists": ProblemKind(409, "A view of this name exists"),
     "view_in_use": ProblemKind(409, "Other views read this one"),
-    "audit_running": ProblemKind(409, "An audit is running already", retryable=True, retry_after_s=5),
+    "audit_running": ProblemKind(409, "An audit is already running", retryable=True, retry_after_s=5),
     "must_refetch": ProblemKind(410, "The change log does not reach back that far"),
     "too_large": ProblemKind(413, "The request or its answer is too large"),
     "rate_limited": ProblemKind(429, "Too many requests", retryable=True, retry_after_s=1),
     "view_building": ProblemKind(503, "The view is still being built", retryable=True, retry_after_s=1),
-    "view_broken": ProblemKind(503, "The view cannot be kept up to date"),
+    "view_broken": ProblemKind(503, "The view is broken and cannot be maintained"),
     "versions_apart": ProblemKind(
-        503, "The shards have no version in common just now", retryable=True, retry_after_s=1
+        503, "The shards have no common version at the moment", retryable=True, retry_after_s=1
     ),
-    "host_refused": ProblemKind(421, "The service does not answer to that name"),
-    "misdirected": ProblemKind(421, "Another shard keeps this view", retryable=True, retry_after_s=1),
+    "host_refused": ProblemKind(421, "The service does not accept this Host"),
+    "misdirected": ProblemKind(421, "The view is on another shard", retryable=True, retry_after_s=1),
     "upstream_unavailable": ProblemKind(503, "The database does not answer", retryable=True, retry_after_s=2),
     "upstream_refused": ProblemKind(503, "The database refused the query"),
-    "overloaded": ProblemKind(503, "More requests wait than can be served", retryable=True, retry_after_s=1),
-    "auth_unavailable": ProblemKind(503, "Tokens cannot be verified just now", retryable=True, retry_after_s=2),
-    "engine_unavailable": ProblemKind(503, "The engine does not run", retryable=True, retry_after_s=1),
+    "overloaded": ProblemKind(503, "Too many requests are waiting", retryable=True, retry_after_s=1),
+    "auth_unavailable": ProblemKind(503, "Tokens cannot be verified at the moment", retryable=True, retry_after_s=2),
+    "engine_unavailable": ProblemKind(503, "The engine is not running", retryable=True, retry_after_s=1),
     "read_timeout": ProblemKind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
-    "version_timeout": ProblemKind(504, "The view is not that new yet", retryable=True, retry_after_s=1),
-    "internal_error": ProblemKind(500, "Something went wrong here, not with the request"),
+    "version_timeout": ProblemKind(
+        504, "The requested version was not reached in time", retryable=True, retry_after_s=1
+    ),
+    "internal_error": ProblemKind(500, "The service failed; the request is not at fault"),
 }
 
 
-#: Problems that this process has answered with, by code.
+#: Problems in the answers of this process, by code.
 PROBLEMS: Counter[str] = Counter()
 
 
 def without_stop(reason: str) -> str:
-    """A reason, which may be a sentence, for the end of another sentence."""
+    """Return a reason without its full stop, for the end of another sentence."""
     return reason.removesuffix(".")
 
 
 class ApiError(Exception):
-    """A problem for the client: `code` of `KINDS`, `detail` for this case, `hint`: what to do about it.
+    """A problem for the client: `code` of `KINDS`, `detail` of this case, `hint` with the remedy.
 
     `members` are further members of the problem (``parameter``, ``span``, ``progress`` …).
     `retryable` overrides the kind's.
@@ -109,7 +111,7 @@ class ApiError(Exception):
         return headers
 
     def problem(self, instance: str) -> dict[str, Any]:
-        """The body, for the request path `instance`. It counts as answered."""
+        """Return the body, for the request path `instance`, and count it in `PROBLEMS`."""
         PROBLEMS[self.code] += 1
         return {
             "type": f"urn:upquery:problem:{self.code}",

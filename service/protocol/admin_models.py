@@ -1,4 +1,4 @@
-"""The control plane's bodies, as clients see them."""
+"""Request and response bodies of the admin port."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,13 +14,13 @@ NodeKind = Literal["chain", "block", "union", "rows", "groups", "partitions", "v
 
 
 class Model(BaseModel):
-    """A response's body. What checks it is built when it is first needed: the engine's process needs few of them."""
+    """A response's body. Validators are built at first use: the engine process needs few of them."""
 
     model_config = ConfigDict(defer_build=True)
 
 
 class Body(BaseModel):
-    """A request's body: what is not known is refused."""
+    """A request's body; unknown members are rejected."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
@@ -38,7 +38,7 @@ class PlanView(PutView):
 
 
 class EvictKeys(Body):
-    """What to forget: keys of a view, or whatever the eviction policy names until so many bytes less are used."""
+    """Keys to evict: those of a view, or those chosen by the eviction policy until `state_bytes` are freed."""
 
     view: str | None = None
     #: Parameters by name, one object for each key; absent: all keys of the view.
@@ -54,41 +54,40 @@ class Named(Model):
 
 
 class NodeCounters(Model):
-    """What became of keys and of changes, and what was looked up. A row of a change is *dropped* where it is under no
-    key in memory."""
+    """Counters of keys, changes and lookups. A changed row is *dropped* if its key is not cached."""
 
-    #: Keys, or parts of them, that were filled.
+    #: Filled keys, or parts of keys.
     filled: int = 0
-    #: Keys that were forgotten, for whatever reason; of these, by the memory budget.
+    #: Evicted keys; of these, by the memory budget.
     evicted: int = 0
     evicted_by_budget: int = 0
-    #: Hot keys that were filled again before somebody asked.
+    #: Hot keys refilled before the next read.
     refilled: int = 0
     rows_applied: int = 0
     rows_dropped: int = 0
-    #: Statements run upstream, with how many keys and rows.
+    #: Statements run upstream, with their keys and rows.
     lookups: int = 0
     lookup_keys: int = 0
     lookup_rows: int = 0
-    #: Seconds that these took, added up.
+    #: Total seconds of these.
     lookup_s: float = 0.0
 
 
 class ViewCounters(NodeCounters):
-    """What a view was asked for and what it takes. Lookups and inner bytes are those of all nodes of its plan, also of
-    those that it shares with other views; of these, what is counted begins anew with each engine."""
+    """Counters and memory of a view. Lookups and inner bytes are those of all nodes of its plan, including
+    shared ones; these counters restart with each engine."""
 
     hits: int = 0
     misses: int = 0
-    #: Reads that missed: answered after filling, with the seconds that took added up and at most; answered by the
-    #: upstream; not answered.
+    #: Reads that missed: answered after filling, with total and maximum seconds; answered by the upstream;
+    #: not answered.
     upqueries: int = 0
     upquery_s: float = 0.0
     upquery_max_s: float = 0.0
     forwarded: int = 0
     failed: int = 0
     covered_keys: int = 0
-    #: Rows, ready to send; and what is in the engine.
+    #: Bytes of rows in the leaf store, and of state in the engine.
     leaf_bytes: int = 0
     inner_bytes: int = 0
 
@@ -99,22 +98,22 @@ class ViewState(Model):
     name: str
     sql: str
     origin: Literal["config", "http", "adhoc"]
-    #: None of a view that has no plan.
+    #: None for a view without a plan.
     tier: TierName | None
-    #: None of a view that is not kept incrementally.
+    #: None for a view that is not maintained incrementally.
     materialization: Literal["partial", "full"] | None
-    #: ``quarantined``: computing it failed, its reads are forwarded, and it is tried again after a while.
-    #: ``elsewhere``: of one shard, a view that another one keeps.
+    #: ``quarantined``: its computation failed; its reads fall back to the upstream until a retry succeeds.
+    #: ``elsewhere``: a view that belongs to another shard.
     status: Literal["building", "ready", "quarantined", "broken", "elsewhere"]
-    #: Why it is not ready; of one that is, why it is not kept incrementally.
+    #: Reason why it is not ready or, if it is, not maintained incrementally.
     reason: str | None = None
-    #: Seconds for which an answer is good, of a view that only expires.
+    #: Seconds after which an answer of the ttl tier expires.
     ttl: float | None = None
-    #: As they were given.
+    #: Options as given in the PUT or the configuration file.
     options: OptionFields = OptionFields()
-    #: A replacement is being built beside it.
+    #: Whether a replacement is being built.
     replacing: bool = False
-    #: Tables that it reads and that do not answer: its misses are refused at once, but for trials.
+    #: Its tables with an open breaker: misses fail at once, except for trials.
     resting_tables: list[str] = []
     parameters: list[Named]
     columns: list[Named]
@@ -133,28 +132,28 @@ class PlanNode(Model):
     id: int
     kind: NodeKind
     relation: str
-    #: Registered views that it is what readers read of.
+    #: Registered views of which this node is the leaf.
     views: list[str] = []
     inputs: list[int]
-    #: ``full``, or the columns that keys are made of; absent for nodes without state.
+    #: ``full``, or the columns of its keys; empty for nodes without state.
     coverage: list[str] = []
     covered_keys: int = 0
-    #: In the engine; rows of a view are in the leaf store.
+    #: Bytes in the engine; rows of a view are in the leaf store.
     state_bytes: int = 0
     #: The statements of its lookups.
     lookups: list[str] = []
     warnings: list[str] = []
-    #: All zero where a plan is explained that is not installed.
+    #: All zero for a plan that is not installed.
     counters: NodeCounters = NodeCounters()
 
 
-#: Places in ``inner``.
+#: Indexes into ``inner``.
 Places = list[int]
 
 
 class FootprintNode(Model):
-    """What a node inside takes, how much of that are tables by key, and of how many keys and rows; whether these are
-    looked up, not derived."""
+    """Memory of an inner node, its part for tables by key, its keys and rows; whether these are looked up rather than
+    derived."""
 
     state_bytes: int
     table_bytes: int
@@ -164,16 +163,16 @@ class FootprintNode(Model):
 
 
 class FootprintView(Model):
-    """Keys of a view: texts, bytes of its rows as the eviction policy weighs them, which inner keys each has read
-    itself, and which others it may depend on. Of many keys some are told."""
+    """Keys of a view: texts, bytes of the rows as the eviction policy weighs them, inner keys that each has read
+    itself, and others that it may depend on. A sample, if there are many keys."""
 
     covered_keys: int
     keys: list[tuple[list[str | None], int, Places, Places]]
 
 
 class Footprints(Model):
-    """What keys of views need inside: an inner key stays while anything that is kept depends on it. ``inner``: the
-    place of its node, about what it takes, which inner keys it has read itself, and which others it may depend on."""
+    """Inner keys that keys of views need: an inner key stays while a cached key depends on it. ``inner``: the index of
+    its node, its approximate bytes, inner keys that it has read itself, and others that it may depend on."""
 
     nodes: list[FootprintNode]
     inner: list[tuple[int, int, Places, Places]]
@@ -181,55 +180,54 @@ class Footprints(Model):
 
 
 class Plan(Model):
-    """How a view is kept: its nodes, parents first."""
+    """The plan of a view: its nodes, parents first."""
 
     name: str
     sql: str
     tier: Literal["incremental", "refresh", "ttl"]
-    #: None if it is not kept incrementally.
+    #: None if it is not maintained incrementally.
     materialization: Literal["partial", "full"] | None
     reason: str
-    #: What is kept whole takes, about, by the upstream's statistics.
+    #: Estimated size of its full materializations, by the upstream's statistics.
     estimated_bytes: int | None = None
-    #: Other views with the very same rows.
+    #: Other views with identical rows.
     shared_with: list[str] = []
     #: Indexes that the upstream lacks.
     warnings: list[str] = []
-    #: The steps, a tree; each with how it is kept and with which views it is shared.
+    #: Tree of operators, each with its materialization and the views that share it.
     plan: dict[str, Any] | None = None
-    #: Which changes make an answer stale, table by table, if it is not kept incrementally.
+    #: Changes that invalidate an answer, by table, if it is not maintained incrementally.
     reads: list[dict[str, Any]] = []
-    #: The same for people, and as a picture.
+    #: The plan as text, and as a Graphviz graph.
     text: str
     dot: str
     nodes: list[PlanNode] = []
 
 
 class Evicted(Model):
-    """What an eviction request did."""
+    """Result of an eviction request."""
 
     views: int
     keys: int
 
 
 class StartAudit(Body):
-    """What to compare with the database."""
+    """Scope and limits of an audit."""
 
     #: Absent: all views.
     views: list[str] | None = None
-    #: So many keys of each view, at random; absent: all.
+    #: Number of random keys of each view; absent: all.
     sample: int | None = Field(default=None, ge=1, strict=True)
-    #: Who computes the answers anew: a few connections of the service's own, or Spark.
+    #: Reader of the database: a few connections of the service, or Spark.
     way: Literal["direct", "spark"] = "direct"
-    #: Differences that are said in full.
+    #: Maximum number of differences in the result.
     shown: int = Field(default=20, ge=0, le=1000, strict=True)
-    #: Seconds; what is not compared by then is left out, and said to be.
+    #: Time limit in seconds; keys not compared by then are reported as skipped.
     time_s: float = Field(default=600.0, gt=0, le=86_400)
 
 
 class AuditedView(Model):
-    """What an audit found of a view: keys that are cached, how many were compared, how many of these differ; how many
-    were not compared, by reason."""
+    """Result of an audit for a view: cached keys, compared keys, differing keys, and keys not compared, by reason."""
 
     view: str
     tier: str
@@ -240,7 +238,7 @@ class AuditedView(Model):
 
 
 class AuditDifference(Model):
-    """A key whose cached rows are not the database's: rows as JSON, of many the first."""
+    """A key whose cached rows differ from the database's: rows as JSON, the first of many."""
 
     view: str
     key: list[str | None]
@@ -253,25 +251,24 @@ class AuditDifference(Model):
 
 
 class Audit(Model):
-    """An audit: how far it is, or what it found."""
+    """An audit: its progress, or its result."""
 
     status: Literal["none", "running", "done", "failed"]
     way: Literal["direct", "spark"]
-    #: What it does now.
+    #: The current step.
     text: str
     done: int
     keys: int
-    #: At which all was compared.
+    #: The version of the comparison.
     version: str | None
-    #: Snapshots that were taken until the engine could be brought to one; for how long nothing was applied, in all and
-    #: at most.
+    #: Snapshots taken until the engine's state matched one; total and longest time without applied changes.
     tries: int
     held_ms: float
     held_max_ms: float
     seconds: float
     views: list[AuditedView]
     differences: list[AuditDifference]
-    #: Why it failed.
+    #: Reason of the failure.
     reason: str | None
 
 
@@ -283,19 +280,19 @@ class PrewarmKeys(Body):
 
 
 class Prewarmed(Model):
-    """How far a request to fill keys is. Refused keys are none of the view's, or the database refuses them."""
+    """Progress of a prewarming request. Refused keys do not fit the view's parameters, or the database refuses them."""
 
     view: str
     keys: int
     filled: int
     refused: int
     status: Literal["waiting", "running", "done", "stopped"]
-    #: Why it stopped.
+    #: Reason of the stop.
     reason: str | None = None
 
 
 class PrewarmList(Model):
-    """The last requests to fill keys, oldest first."""
+    """Recent prewarming requests, oldest first."""
 
     prewarmed: list[Prewarmed]
 
@@ -305,19 +302,19 @@ class MemoryState(Model):
 
     budget_bytes: int
     used_bytes: int
-    #: More is used, and nothing is left to evict.
+    #: Whether more is used and no key is left to evict.
     over_budget: bool
 
 
 class ControlRequest(Body):
-    """An operation for a gateway, as the control socket has it."""
+    """An operation of a gateway, in the form of the control socket."""
 
     operation: str
     arguments: dict[str, Any] = {}
 
 
 class Readiness(Model):
-    """Whether reads can be answered as configured, and what is not as it should be."""
+    """Whether reads can be answered as configured, and current problems."""
 
     ready: bool
     engine: bool
@@ -326,11 +323,11 @@ class Readiness(Model):
     age_ms: int | None = None
     version: str | None = None
     memory: MemoryState | None = None
-    #: The transaction that the change stream waits for before it can begin, in words.
+    #: Description of the transaction that the change stream waits for before it can begin.
     held_up: str | None = None
-    #: From where on answers are of the new schema, after DDL: from its commit on (``exact``), or one heartbeat later.
+    #: Start of answers with the new schema after DDL: its commit (``exact``), or one heartbeat later.
     schema_changes: Literal["exact", "heartbeat"] | None = None
-    #: Processes that run and do not say so: they are ended and started again if that lasts.
+    #: Processes without a heartbeat: they are ended and restarted if that lasts.
     silent: list[str] = []
     building: list[str] = []
     quarantined: dict[str, str] = {}

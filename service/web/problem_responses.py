@@ -77,5 +77,5 @@ def _response(codes: list[str]) -> dict[str, Any]:
     response: dict[str, Any] = {"description": "\n".join(lines), "content": _CONTENT}
     if any(KINDS[code].retry_after_s for code in codes):
         seconds = {"type": "integer", "minimum": 0}
-        response["headers"] = {"Retry-After": {"description": "Seconds, if it may succeed later.", "schema": seconds}}
+        response["headers"] = {"Retry-After": {"description": "Seconds until a retry may succeed.", "schema": seconds}}
     return response

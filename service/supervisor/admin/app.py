@@ -193,7 +193,7 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
         request: Request,
         strict: Annotated[bool, Query(description="A lost stream or a view that is not ready fails too.")] = False,
     ) -> Response:
-        """200 once the first catch-up is done and reads can be answered."""
+        """Readiness: 200 once the first catch-up is done and reads can be answered."""
         state = await readiness.now()
         ill = not state.streaming or state.building or state.quarantined or state.broken
         ok = state.ready and not (strict and ill)
@@ -205,7 +205,7 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
 def _metrics(app: FastAPI, text: Metrics) -> None:
     @app.get("/metrics", tags=["health"], operation_id="metrics", response_class=PlainTextResponse, responses=_ANY)
     async def metrics() -> Response:
-        """Prometheus' text format."""
+        """Return metrics in Prometheus' text format."""
         return Response(await text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -248,7 +248,7 @@ class _Readinesses:
 def _catalog(app: FastAPI, engine: Control) -> None:
     @app.get("/v1/catalog/views", tags=["catalog"], operation_id="list_views", responses=_ANY)
     async def list_views() -> ViewList:
-        """All registered views."""
+        """List the registered views."""
         return ViewList(views=await engine.call("views"))
 
     @app.get(
@@ -258,7 +258,7 @@ def _catalog(app: FastAPI, engine: Control) -> None:
         responses=problem_responses(ONE_VIEW_CODES),
     )
     async def get_view(name: Name) -> ViewState:
-        """One view."""
+        """Return one view."""
         return ViewState(**await engine.call("view", name=name))
 
     @app.put(
@@ -269,7 +269,7 @@ def _catalog(app: FastAPI, engine: Control) -> None:
         responses={201: {"model": ViewState}, 202: {"model": ViewState}, **problem_responses(PUT_CODES)},
     )
     async def put_view(name: Name, body: PutView, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """Registers a view: 201 if it is new, 200 if it was there, 202 while it is being built."""
+        """Register or replace a view: 201 if it is new, 200 if it existed, 202 while it is being built."""
         result = await engine.call(
             "put", name=name, sql=body.sql, options=body.options(), create_only=if_none_match == "*"
         )
@@ -285,7 +285,7 @@ def _catalog(app: FastAPI, engine: Control) -> None:
         responses=problem_responses(DROP_CODES),
     )
     async def drop_view(name: Name) -> Response:
-        """Forgets a view."""
+        """Drop a view."""
         await engine.call("drop", name=name)
         return Response(status_code=204)
 
@@ -299,7 +299,7 @@ def _plans(app: FastAPI, engine: Control) -> None:
         responses={200: _PLAN, **problem_responses(ONE_VIEW_CODES)},
     )
     async def explain_view(name: Name, request: Request) -> Response:
-        """How a view is kept; as text or Graphviz by Accept."""
+        """Return the plan of a view; as text or Graphviz by Accept."""
         return _plan_response(Plan(**await engine.call("plan", name=name)), request)
 
     @app.post(
@@ -310,7 +310,7 @@ def _plans(app: FastAPI, engine: Control) -> None:
         responses={200: _PLAN, **problem_responses(PLAN_CODES)},
     )
     async def explain_sql(body: PlanView, request: Request) -> Response:
-        """How a view would be kept; nothing is installed."""
+        """Return the plan of an SQL text without installing it."""
         return _plan_response(
             Plan(**await engine.call("plan_sql", name=body.name, sql=body.sql, options=body.options())), request
         )
@@ -328,7 +328,7 @@ def _plans(app: FastAPI, engine: Control) -> None:
             int | None, Query(description="Whose, where there are several: the first one's.", ge=0, le=63)
         ] = None,
     ) -> Response:
-        """All nodes of an engine; as Graphviz by Accept."""
+        """Return all nodes of an engine; as Graphviz by Accept."""
         nodes = [PlanNode(**node) for node in await engine.call("graph", shard=shard)]
         if "graphviz" in request.headers.get("accept", ""):
             return Response(graphviz(nodes), media_type="text/vnd.graphviz")
@@ -347,19 +347,19 @@ def _plan_response(plan: Plan, request: Request) -> Response:
 def _engine(app: FastAPI, engine: Control) -> None:
     @app.get("/v1/stats", tags=["engine"], operation_id="stats", responses=_ANY)
     async def stats() -> dict[str, Any]:
-        """Everything that is counted."""
+        """Return all statistics."""
         stats = dict(await engine.call("stats"))
         stats["recent_errors"] = merged_errors(stats["recent_errors"], RECENT_ERRORS.newest_first())
         return stats
 
     @app.get("/v1/footprints", tags=["engine"], operation_id="footprints", responses=problem_responses(GRAPH_CODES))
     async def footprints() -> Footprints:
-        """Which keys inside the keys of views have read, for workload models. Takes a while where there are many."""
+        """Return the inner keys that each key of a view needs, for workload models. Slow for many keys."""
         return Footprints(**await engine.call("footprints"))
 
     @app.post("/v1/evict", tags=["engine"], operation_id="evict", responses=problem_responses(EVICT_CODES))
     async def evict(body: EvictKeys) -> Evicted:
-        """Forgets keys; they are filled again when they are asked for."""
+        """Evict keys; they are filled again when they are read."""
         if body.view is None and body.state_bytes is None:
             raise ApiError("bad_request", "Say which view's keys, or how many state_bytes, to evict.")
         return Evicted(**await engine.call("evict", **body.model_dump()))
@@ -370,12 +370,12 @@ def _filled_and_right(app: FastAPI, engine: Control) -> None:
         "/v1/audit", tags=["engine"], operation_id="audit", status_code=202, responses=problem_responses(AUDIT_CODES)
     )
     async def audit(body: StartAudit) -> Audit:
-        """Begins to compare cached keys with the database, at one snapshot."""
+        """Start an audit: a comparison of cached keys with the database at one snapshot."""
         return Audit(**await engine.call("audit", **body.model_dump()))
 
     @app.get("/v1/audit", tags=["engine"], operation_id="audited", responses=_ANY)
     async def audited() -> Audit:
-        """How far the audit is, or what the last one found."""
+        """Return the progress of the audit, or the result of the last one."""
         return Audit(**await engine.call("audited"))
 
     @app.post(
@@ -386,29 +386,29 @@ def _filled_and_right(app: FastAPI, engine: Control) -> None:
         responses=problem_responses(EVICT_CODES),
     )
     async def prewarm(body: PrewarmKeys) -> Prewarmed:
-        """Begins to fill keys before they are read."""
+        """Start prewarming: fill keys before they are read."""
         return Prewarmed(**await engine.call("prewarm", **body.model_dump()))
 
     @app.get("/v1/prewarm", tags=["engine"], operation_id="prewarmed", responses=_ANY)
     async def prewarmed() -> PrewarmList:
-        """How far filling keys is."""
+        """Return the progress of prewarming."""
         return PrewarmList(prewarmed=await engine.call("prewarmed"))
 
 
 def _workload(app: FastAPI, engine: Control) -> None:
     @app.put("/v1/workload", tags=["engine"], operation_id="put_workload", responses=problem_responses(WORKLOAD_CODES))
     async def put_workload(body: WorkloadModel) -> Workload:
-        """Applies a workload model: pins its keys and begins to fill others, now and after each restart."""
+        """Apply a workload model: pin its keys and fill others, now and after each restart."""
         return Workload(**await engine.call("put_workload", model=body.model_dump()))
 
     @app.get("/v1/workload", tags=["engine"], operation_id="workload", responses=_ANY)
     async def workload() -> Workload:
-        """The workload model that is applied."""
+        """Return the applied workload model."""
         return Workload(**await engine.call("workload"))
 
     @app.delete("/v1/workload", tags=["engine"], operation_id="drop_workload", status_code=204, responses=_ANY)
     async def drop_workload() -> Response:
-        """Applies none any more."""
+        """Stop applying a workload model."""
         await engine.call("drop_workload")
         return Response(status_code=204)
 
@@ -416,5 +416,5 @@ def _workload(app: FastAPI, engine: Control) -> None:
 def _for_gateways(app: FastAPI, engine: Control) -> None:
     @app.post("/internal/control", include_in_schema=False)
     async def control(body: ControlRequest) -> dict[str, Any]:
-        """What a gateway asks: the operations as they are, of one version of upquery and the next."""
+        """Run an operation of a gateway. The operations are internal to one version of upquery and the next."""
         return await replied(engine, body.operation, body.arguments)

@@ -24,7 +24,7 @@ def add_query(app: FastAPI, queries: AnyQueries | None) -> None:
         tags=["reads"],
     )
     async def run_query(request: Request, body: Query) -> Response:
-        """A SELECT that names no view: answered by the view that means the same, else by the database."""
+        """Run an ad-hoc query: a view with the same fingerprint answers it, else the database."""
         if queries is None:
             raise ApiError("forbidden", "Queries that name no view are not run here.")
         reply = await queries.answer(body.sql, body.params, principal_of(request.scope), request.scope["headers"])
@@ -34,7 +34,7 @@ def add_query(app: FastAPI, queries: AnyQueries | None) -> None:
 
 _HEADERS = {
     "Upquery-View": {
-        "description": "The view that means the same; absent if the database was asked.",
+        "description": "The view with the same fingerprint; absent if the database answered.",
         "schema": {"type": "string"},
     }
 }

@@ -53,7 +53,7 @@ def _add_reads(app: FastAPI, reads: KnownViews, batches: AnyBatches) -> None:
         tags=["reads"],
     )
     async def query_view(request: Request, view: str, body: ViewKeys) -> Response:
-        """Several keys of one view, all at one version."""
+        """Read several keys of one view at one version."""
         started = time.perf_counter_ns()
         reads.refresh()
         wanted = batches.keys(view, body.keys, principal_of(request.scope))
@@ -67,7 +67,7 @@ def _add_reads(app: FastAPI, reads: KnownViews, batches: AnyBatches) -> None:
         tags=["reads"],
     )
     async def read_many(request: Request, body: ReadsRequest) -> Response:
-        """Keys of several views, all at one version."""
+        """Read keys of several views at one version."""
         started = time.perf_counter_ns()
         reads.refresh()
         items = [Item(read.view, read.params, read.limit, read.after) for read in body.reads]
@@ -82,7 +82,7 @@ def _add_reads(app: FastAPI, reads: KnownViews, batches: AnyBatches) -> None:
         tags=["reads"],
     )
     async def create_checkpoint() -> Response:
-        """The upstream's position now, for Upquery-Min-Version; an idle stream moves on to it."""
+        """Return the upstream's current position, for Upquery-Min-Version, and advance an idle stream to it."""
         version = version_text(await reads.checkpoint())
         return JSONResponse({"version": version}, headers={"cache-control": "no-store"})
 

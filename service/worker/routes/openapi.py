@@ -112,7 +112,7 @@ def _operation(view: ViewInfo, *, sql: bool) -> dict[str, Any]:
                 "headers": _HEADERS,
                 "content": {"application/json": {"schema": _reference(_answer_name(view))}},
             },
-            "304": {"description": "The answer is still the one whose ETag If-None-Match has."},
+            "304": {"description": "The answer is unchanged: its ETag is that of If-None-Match."},
             **problem_responses(READ_CODES),
         },
     }
@@ -168,14 +168,14 @@ _USES = {
     ParameterRole.AT_MOST: "Rows up to it.",
     ParameterRole.GREATER: "Rows above it.",
     ParameterRole.AT_LEAST: "Rows from it on.",
-    ParameterRole.LIMIT: "At most so many rows.",
+    ParameterRole.LIMIT: "Maximum number of rows.",
     ParameterRole.OFFSET: "Without so many of the first rows.",
 }
 _PAGE_PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "limit",
         "in": "query",
-        "description": "At most so many rows, within the view's own LIMIT.",
+        "description": "Maximum number of rows, within the view's own LIMIT.",
         "schema": {"type": "integer", "minimum": 1, "maximum": (1 << 31) - 1},
     },
     {
@@ -190,25 +190,28 @@ _HEADER_PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "Upquery-Min-Version",
         "in": "header",
-        "description": "Answer once the view is at least that new: a version, or a position of the database.",
+        "description": "Minimum version of the answer: a version, or a position of the database.",
         "schema": {"type": "string"},
     },
     {
         "name": "Prefer",
         "in": "header",
-        "description": "`wait=2`: how many seconds to wait for a version or an answer that is not there.",
+        "description": "`wait=2`: maximum seconds to wait for a version or for a key that is not cached.",
         "schema": {"type": "string"},
     },
 ]
 _HEADERS: dict[str, Any] = {
     "ETag": {"description": "Weak; over `rows` and `next`.", "schema": {"type": "string"}},
     "Cache-Control": {
-        "description": "Who may keep it; the view's, or `no-cache`.",
+        "description": "The view's `cache_control`, or `no-cache`.",
         "schema": {"type": "string"},
     },
-    "Cache-Status": {"description": "Where the answer comes from (RFC 9211).", "schema": {"type": "string"}},
-    "Age": {"description": "How far behind the database it may be, in seconds.", "schema": {"type": "integer"}},
-    "Upquery-Version": {"description": "As `version`, if there is one.", "schema": {"type": "string"}},
-    "Upquery-Age-Ms": {"description": "How far behind the database it may be.", "schema": {"type": "integer"}},
+    "Cache-Status": {"description": "Source of the answer (RFC 9211).", "schema": {"type": "string"}},
+    "Age": {"description": "Upper bound of the lag behind the database, in seconds.", "schema": {"type": "integer"}},
+    "Upquery-Version": {"description": "`version`, unless it is null.", "schema": {"type": "string"}},
+    "Upquery-Age-Ms": {
+        "description": "Upper bound of the lag behind the database, in milliseconds.",
+        "schema": {"type": "integer"},
+    },
     "Link": {"description": 'The next page, `rel="next"`.', "schema": {"type": "string"}},
 }

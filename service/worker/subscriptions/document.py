@@ -12,9 +12,9 @@ _CODES = (*READ_CODES, "must_refetch")
 _SOCKET_CODES = ("bad_request", "unauthenticated", "forbidden", "internal_error", "engine_unavailable")
 _MODELS: tuple[type[BaseModel], ...] = (Snapshot, Change, Changes, Subscribe, Unsubscribe)
 _EVENTS = (
-    "`snapshot` (Snapshot), then for one or more whole transactions at a time `change` (Change) closed by `up-to-date` "
-    "(`{version}`); `up-to-date` alone now and then; `must-refetch` (`{reason}`) when what follows is not known: the "
-    "stream ends, and the next one begins with a snapshot."
+    "`snapshot` (Snapshot), then for one or more whole transactions at a time `change` (Change) ended by `up-to-date` "
+    "(`{version}`); `up-to-date` alone at intervals; `must-refetch` (`{reason}`) when the sequence of changes is "
+    "broken: the stream ends, and the next one begins with a snapshot."
 )
 _MESSAGES = (
     "One WebSocket for many subscriptions. The client sends Subscribe and Unsubscribe; each message to it has the `id` "
@@ -28,26 +28,26 @@ _PARAMETERS: list[dict[str, Any]] = [
         "in": "query",
         "style": "form",
         "explode": True,
-        "description": "The view's parameters, each by its name.",
+        "description": "Parameters of the view, by name.",
         "schema": {"type": "object", "additionalProperties": {"type": "string"}},
     },
     {
         "name": "live",
         "in": "query",
-        "description": "`poll`: one JSON answer as soon as something has changed, instead of a stream.",
+        "description": "`poll`: one JSON answer as soon as the rows change, instead of a stream.",
         "schema": {"type": "string", "enum": ["poll"]},
     },
     {
         "name": "after",
         "in": "query",
-        "description": "Go on behind this: an event's id, a poll's token, or the version of an answer.",
+        "description": "Resume point: an event's id, a poll's token, or the version of an answer.",
         "schema": {"type": "string"},
     },
     {"name": "Last-Event-ID", "in": "header", "description": "As `after`.", "schema": {"type": "string"}},
     {
         "name": "Prefer",
         "in": "header",
-        "description": "`wait=20`: for how many seconds a poll waits at most.",
+        "description": "`wait=20`: maximum seconds that a poll waits.",
         "schema": {"type": "string"},
     },
 ]
@@ -64,7 +64,7 @@ def add_subscriptions(document: dict[str, Any]) -> None:
     document["paths"]["/v1/views/{view}/subscribe"] = {
         "get": {
             "tags": ["subscriptions"],
-            "summary": "Follow a view",
+            "summary": "Subscribe to a view",
             "description": "Also `GET /v1/views/{view}` with `Accept: text/event-stream`, or with `live=poll`.",
             "operationId": "subscribe_view",
             "parameters": _PARAMETERS,
@@ -83,7 +83,7 @@ def add_subscriptions(document: dict[str, Any]) -> None:
     document["paths"][PATH] = {
         "get": {
             "tags": ["subscriptions"],
-            "summary": "Follow many views",
+            "summary": "Subscribe to many views",
             "description": _MESSAGES,
             "operationId": "subscribe",
             "responses": {"101": {"description": "A WebSocket."}, **problem_responses(_SOCKET_CODES)},
