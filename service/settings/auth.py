@@ -1,4 +1,4 @@
-"""The table ``[auth]``: who is let in (docs/security.md)."""
+"""The table ``[auth]``: access control (docs/security.md)."""
 
 from pathlib import Path
 from typing import Self
@@ -12,19 +12,22 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class JwtSettings(Section):
-    """Signed tokens of one issuer (RFC 7519). They must say `issuer` and `audience`, and until when they are good."""
+    """Signed tokens of one issuer (RFC 7519). They must have the claims `iss`, `aud` and `exp`."""
 
-    #: Where the issuer's keys are: one of the two. A file is read again after seconds, a URL after minutes.
+    #: File of the issuer's keys, reread every few seconds. Set this or `jwks_url`.
     jwks_file: Path | None = None
+    #: URL of the issuer's keys, refetched every few minutes.
     jwks_url: str | None = None
+    #: Required claim `iss`.
     issuer: str = Field(min_length=1)
+    #: Required claim `aud`.
     audience: str = Field(min_length=1)
-    #: How far the issuer's clock may be off.
+    #: Tolerated difference of the issuer's clock in seconds.
     leeway_s: float = Field(default=30.0, ge=0, le=300)
-    #: The claim with rights, words in a string or a list: ``upquery:read``, ``upquery:read:<view>``, ``upquery:query``,
-    #: ``upquery:admin``.
+    #: Claim with the rights, as words in a string or a list: ``upquery:read``, ``upquery:read:<view>``,
+    #: ``upquery:query``, ``upquery:admin``.
     rights_claim: str = Field(default="scope", min_length=1)
-    #: Whether every valid token may read all views, for issuers that cannot be taught such words.
+    #: Whether every valid token may read all views, for issuers that cannot add such words.
     every_token_reads: bool = False
 
     @field_validator("jwks_url")
@@ -33,9 +36,9 @@ class JwtSettings(Section):
         parts = urlsplit(url or "")
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK
         if url is not None and not (local or (parts.scheme == "https" and parts.hostname)):
-            raise ValueError("it must be https: whoever can change the keys can make tokens")
+            raise ValueError("it must be https, since whoever can change the keys can create tokens")
         if parts.username is not None or parts.password is not None:
-            raise ValueError("it must not have a password in it")
+            raise ValueError("it must not contain a password")
         return url
 
     @model_validator(mode="after")
@@ -46,10 +49,11 @@ class JwtSettings(Section):
 
 
 class AuthSettings(Section):
-    """Whoever asks must have a token. Without this table nobody needs one, and only this machine can ask."""
+    """Every request needs a token. Without this table none is needed, and only this machine has access."""
 
-    #: Tokens by their SHA-256, with what each is good for; read again when it changes.
+    #: File of tokens' SHA-256 hashes and rights; reloaded when it changes.
     tokens_file: Path | None = None
+    #: Signed tokens.
     jwt: JwtSettings | None = None
     #: Whether ``/metrics`` answers without a token.
     open_metrics: bool = False

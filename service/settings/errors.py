@@ -1,5 +1,5 @@
-"""The one error of settings."""
+"""The error of invalid settings."""
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; the text says which key and what to do."""
+    """Invalid settings; the text names the key and the remedy."""

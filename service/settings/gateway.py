@@ -1,6 +1,6 @@
-"""The settings of a gateway (docs/gateway.md): one TOML file, and the environment, as a stack's.
+"""The settings of a gateway (docs/gateway.md): one TOML file and the environment, as for a stack.
 
-Not here: what of them may change while it runs (`service.settings.gateway_file`); a stack's (`service.settings.stack`).
+Not here: changes while it runs (`service.settings.gateway_file`); a stack's settings (`service.settings.stack`).
 """
 
 import re
@@ -27,24 +27,24 @@ _MISSING = {
         "or UPQUERY_GATEWAY__SHARDS=2 in the environment."
     )
 }
-#: By shard, the addresses of its replicas.
+#: Addresses of replicas, by shard.
 Addresses = tuple[tuple[str, ...], ...]
 
 
 def _base_url(address: str) -> str:
     parts = urlsplit(address.replace(_SHARD, "0").replace(_REPLICA, "0"))
     if parts.scheme != "http" or not parts.hostname:
-        raise ValueError("it must be a URL, as http://upquery-{replica}-{shard}.upquery-headless:8080")
+        raise ValueError("it must be an http URL, such as http://upquery-{replica}-{shard}.upquery-headless:8080")
     if parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("it must be scheme, host and port, and nothing else")
+        raise ValueError("it must consist of scheme, host and port only")
     return address.rstrip("/")
 
 
 def _check_place(address: str) -> None:
-    """Of one pod: what a template became."""
+    """Validate the address of one pod, after replacement of the template's placeholders."""
     found = _PLACE.fullmatch(address)
     if found is None:
-        raise ValueError(f"{address} has no host and port that there may be")
+        raise ValueError(f"{address} must have a valid host and port")
     if found["port"] is not None and not 1 <= int(found["port"]) <= _MOST_PORT:
         raise ValueError(f"{address} must have a port from 1 to {_MOST_PORT}")
 
@@ -53,41 +53,44 @@ Address = Annotated[str, AfterValidator(_base_url)]
 
 
 class GatewaySection(Section):
-    """Where the shards are, and how they are asked."""
+    """Addresses of the shards, and connections to them."""
 
-    #: How many there are: the pods' ``[shard] of``.
+    #: Number of shards: the pods' ``[shard] of``.
     shards: int = Field(ge=1, le=64)
-    #: Of each shard.
+    #: Number of replicas of each shard.
     replicas: int = Field(default=1, ge=1, le=16)
-    #: The two ports of a pod, of any number of shards and replicas.
+    #: Template of a pod's data port.
     address: Address = "http://upquery-{replica}-{shard}.upquery-headless:8080"
+    #: Template of a pod's admin port.
     admin_address: Address = "http://upquery-{replica}-{shard}.upquery-headless:8081"
-    #: Instead, all of them, by shard and replica; shards may then have different numbers of replicas.
+    #: All data ports by shard and replica, instead of `address`; shards may have different numbers of replicas.
     addresses: tuple[tuple[Address, ...], ...] | None = None
+    #: All admin ports, likewise.
     admin_addresses: tuple[tuple[Address, ...], ...] | None = None
-    #: Where pods have [auth]: a token with the right ``admin``, for their admin ports.
+    #: Token with the right ``admin``, for the admin ports of pods with [auth].
     admin_token: SecretStr | None = None
+    #: File with that token.
     admin_token_file: Path | None = None
-    #: With another number of shards, keys move to their new homes within this time: what they take to be filled there
-    #: is spread over it.
+    #: Seconds over which keys move to their new homes after a change of the number of shards; a longer time spreads
+    #: the load of filling them.
     move_s: float = Field(default=60.0, ge=0, le=86_400)
-    #: Connections to each replica, of each worker.
+    #: Maximum connections of each worker to each replica.
     connections: int = Field(default=64, ge=1, le=10_000)
     connect_timeout_s: float = Field(default=1.0, gt=0)
-    #: How often a replica that is away is tried.
+    #: Interval in seconds of probes of an unreachable replica.
     probe_s: float = Field(default=1.0, gt=0)
 
     @model_validator(mode="after")
     def _names_them_all(self) -> Self:
         for key, addresses in (("addresses", self.addresses), ("admin_addresses", self.admin_addresses)):
             if addresses is not None and (len(addresses) != self.shards or not all(addresses)):
-                raise ValueError(f"{key} must have, for each of the {self.shards} shards, one address at least")
+                raise ValueError(f"{key} must have at least one address for each of the {self.shards} shards")
         if (self.addresses is None) != (self.admin_addresses is None):
             raise ValueError("set both addresses and admin_addresses, or neither")
         if self.addresses is None or self.admin_addresses is None:
             self._check_templates()
         elif [len(each) for each in self.addresses] != [len(each) for each in self.admin_addresses]:
-            raise ValueError("addresses and admin_addresses must be of the same replicas")
+            raise ValueError("addresses and admin_addresses must have the same number of replicas")
         for address in chain(*self.pods, *self.admin_pods):
             _check_place(address)
         return self
@@ -95,18 +98,18 @@ class GatewaySection(Section):
     def _check_templates(self) -> None:
         for key, address in (("address", self.address), ("admin_address", self.admin_address)):
             if self.shards > 1 and _SHARD not in address:
-                raise ValueError(f"{key} must contain {_SHARD}, which tells the {self.shards} shards apart")
+                raise ValueError(f"{key} must contain {_SHARD}, to distinguish the {self.shards} shards")
             if self.replicas > 1 and _REPLICA not in address:
-                raise ValueError(f"{key} must contain {_REPLICA}, which tells the {self.replicas} replicas apart")
+                raise ValueError(f"{key} must contain {_REPLICA}, to distinguish the {self.replicas} replicas")
 
     @property
     def pods(self) -> Addresses:
-        """Where views are read."""
+        """Data ports."""
         return self._all(self.addresses, self.address)
 
     @property
     def admin_pods(self) -> Addresses:
-        """Their admin ports."""
+        """Admin ports."""
         return self._all(self.admin_addresses, self.admin_address)
 
     def _all(self, given: Addresses | None, template: str) -> Addresses:
@@ -120,7 +123,7 @@ class GatewaySection(Section):
         )
 
     def token(self) -> str | None:
-        """For the pods' admin ports. Raises `SettingsError`."""
+        """Return the token for the pods' admin ports. Raises `SettingsError`."""
         return secret(self.admin_token, self.admin_token_file, "[gateway] admin_token_file")
 
 
@@ -134,7 +137,7 @@ class GatewaySettings(Configuration):
 
 
 def load_gateway_settings(path: Path | None) -> GatewaySettings:
-    """The settings of a TOML file (none: defaults) and the environment. Raises `SettingsError`."""
+    """Load the settings from a TOML file (none: defaults) and the environment. Raises `SettingsError`."""
     settings = read(GatewaySettings, path, _MISSING)
     if settings.auth is None:
         refuse_open_bind(settings.http.host)

@@ -1,9 +1,9 @@
-"""The file of a gateway, followed while it runs: where the pods are may change without a restart.
+"""Reloading of a gateway's file: the pods' addresses may change without a restart.
 
-*Invariants*: `GatewayFile.settings` are always settings that a gateway could start with; what they differ in from those
-that it started with is only where the pods are. A file that cannot be used changes nothing, and is said once.
+*Invariants*: `GatewayFile.settings` are always valid, and differ from the initial ones in the pods' addresses only. An
+invalid file changes nothing, and is logged once.
 
-Not here: what is done when the pods are others (`service.gateway`, `service.admin`).
+Not here: the effect of new addresses (`service.gateway`, `service.admin`).
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from service.settings.gateway import GatewaySettings, load_gateway_settings
 
 log = structlog.get_logger()
 
-#: How often the file is looked at.
+#: Interval of checks of the file.
 EACH_S = 1.0
-#: Of ``[gateway]``, what takes effect at once: all that says where the pods are.
+#: Keys of ``[gateway]`` that take effect at once: those of the pods' addresses.
 FOLLOWED = ("shards", "replicas", "address", "admin_address", "addresses", "admin_addresses")
 
 
 class GatewayFile:
-    """*State*: `settings` as they are in effect; `_seen` is what the file was when it was last read. The first ones may
-    be older than the file: a process may be started again with what the one before it was given."""
+    """*State*: `settings` in effect; `_seen`, the identity of the file when it was last read. The first settings may be
+    older than the file: a restarted process gets those of its predecessor."""
 
     def __init__(self, path: Path | None, settings: GatewaySettings) -> None:
         self._path = path
@@ -36,14 +36,14 @@ class GatewayFile:
         self.settings = settings
 
     def look(self) -> bool:
-        """Take over what the file says now; whether the pods are others."""
+        """Reload the file if it has changed; return whether the pods' addresses did."""
         if self._path is None or (state := _state(self._path)) == self._seen:
             return False
         self._seen = state
         try:
             found = load_gateway_settings(self._path)
         except SettingsError as error:
-            log.error("the configuration file cannot be used; going on with what it said before", reason=str(error))
+            log.error("the configuration file is invalid; its previous settings stay in effect", reason=str(error))
             return False
         before = self.settings
         where = {name: getattr(found.gateway, name) for name in FOLLOWED}
@@ -52,23 +52,23 @@ class GatewayFile:
         return self.settings != before
 
     async def run(self, changed: Callable[[GatewaySettings], None], each_s: float = EACH_S) -> None:
-        """Looks at the file for ever, and tells `changed` where the pods are if they are others."""
+        """Check the file forever, and call `changed` with new addresses of pods."""
         while True:
             await asyncio.sleep(each_s)
             if self.look():
                 try:
                     changed(self.settings)
                 except Exception:
-                    log.exception("the pods of the configuration file were not taken over")
+                    log.exception("the pods of the configuration file were not applied")
 
     def _say_others(self, names: list[str]) -> None:
         if names and names != self._said:
-            log.warning("settings were changed that take effect when the gateway is restarted", settings=names)
+            log.warning("changed settings take effect when the gateway is restarted", settings=names)
         self._said = names
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Something else when the file is another, also where a link is made to point elsewhere."""
+    """Return the identity of the file, which also changes when a symbolic link gets another target."""
     try:
         found = os.stat(path)
     except OSError:
@@ -77,7 +77,7 @@ def _state(path: Path) -> tuple[int, ...]:
 
 
 def _differences(one: GatewaySettings, other: GatewaySettings) -> list[str]:
-    """The keys of which they say something else."""
+    """Return the names of keys with different values."""
     return [
         f"{section}.{key}" if key else section
         for section in GatewaySettings.model_fields

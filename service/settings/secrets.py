@@ -1,4 +1,4 @@
-"""Passwords, from wherever a setting says they are."""
+"""Passwords and tokens, from a value or a file."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ from service.settings.sections import CdcSettings, UpstreamSettings
 
 
 def connection_url(url: str, password: str | None) -> str:
-    """`url` with a password, if there is one, as libpq takes it."""
+    """Return `url` with the password, if any, as a connection string of libpq."""
     if password is None:
         return url
     from psycopg.conninfo import make_conninfo
@@ -19,12 +19,12 @@ def connection_url(url: str, password: str | None) -> str:
 
 
 def upstream_password(upstream: UpstreamSettings) -> str | None:
-    """The configured password, if it is not in the URL. Raises `SettingsError`."""
+    """Return the configured password, unless the URL has it. Raises `SettingsError`."""
     return secret(upstream.password, upstream.password_file, "[upstream] password_file")
 
 
 def replication_password(cdc: CdcSettings, upstream: UpstreamSettings) -> str | None:
-    """The configured password of the login for the change stream, if it is not in its URL. Raises `SettingsError`."""
+    """Return the password of the change stream's login, unless its URL has it. Raises `SettingsError`."""
     own = secret(cdc.password, cdc.password_file, "[cdc] password_file")
     if own is None and (cdc.url is None or urlsplit(cdc.url).password is None):
         return upstream_password(upstream)
@@ -32,7 +32,7 @@ def replication_password(cdc: CdcSettings, upstream: UpstreamSettings) -> str | 
 
 
 def secret(value: SecretStr | None, file: Path | None, setting: str) -> str | None:
-    """What is given as a value, or in a file. Raises `SettingsError` naming `setting`."""
+    """Return the value, or the contents of the file. Raises `SettingsError` naming `setting`."""
     if value is not None:
         return value.get_secret_value()
     if file is None:

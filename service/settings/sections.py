@@ -1,6 +1,6 @@
-"""The tables of the configuration file: every key, what it means, its default.
+"""The tables of the configuration file: all keys, with meanings and defaults.
 
-Not here: reading the file and the environment (`service.settings.stack`); what a setting does (its section's reader).
+Not here: reading the file and the environment (`service.settings.stack`); the effect of a setting (its reader).
 """
 
 import os
@@ -11,60 +11,62 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, field_va
 
 from service.settings.view_options import OptionFields
 
-#: What a Unix socket's path (107 bytes) leaves of a directory for the run's own below it.
+#: Maximum length of the directory, so that paths of Unix sockets below it stay within 107 bytes.
 LONGEST_DIRECTORY = 70
-#: Of the upstream's connections, those that lookups leave alone.
+#: Connections to the upstream that are reserved for heartbeats and stream messages.
 RESERVED_CONNECTIONS = 2
 
 
 class Section(BaseModel):
     """A table of the TOML file."""
 
-    #: Only the process that reads the file checks it; all others are given what was read.
+    #: Only the process that reads the file validates it; others get the result.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class UpstreamSettings(Section):
-    """The database that the views are about, and how hard it may be asked."""
+    """The upstream database, and limits of its load."""
 
     url: str
-    #: Instead of a password in `url`.
+    #: Password, if `url` has none.
     password: SecretStr | None = None
+    #: File with the password.
     password_file: Path | None = None
-    #: Connections. Two of them are for heartbeats and pushes, without which no lookup's result would ever be current.
+    #: Maximum connections. Two of them are reserved for heartbeats and stream messages, which lookups depend on.
     pool_size: int = Field(default=8, ge=3, le=200)
+    #: Maximum duration of a statement.
     statement_timeout_s: float = Field(default=30.0, gt=0)
     connect_timeout_s: float = Field(default=10.0, gt=0)
-    #: Lookups in flight at once (and never more than connections are there; of one table two thirds), and keys of one
-    #: lookup: a cold start must not flatten the upstream.
+    #: Maximum concurrent lookups (also bounded by `pool_size` - 2; two thirds of them for one table).
     lookups_in_flight: int = Field(default=16, ge=1)
+    #: Maximum keys of one lookup.
     lookup_keys: int = Field(default=256, ge=1)
-    #: A key of more rows, or of about more bytes, is not stored: the database answers its reads. Views may have lower
-    #: limits of their own.
+    #: Maximum rows of a key; a larger key is not stored, and its reads fall back to the database. Views may lower it.
     limit_rows: int = Field(default=100_000, ge=1)
+    #: Maximum size of a key, approximately, likewise.
     limit_bytes: ByteSize = ByteSize(64 << 20)
-    #: What the database answers of a read, or of a view that is refreshed, and is about larger is refused (413): it is
-    #: held in memory until it is sent, several at a time.
+    #: Maximum size of an answer that the database computes for a fallback or a refreshed view, approximately; larger
+    #: ones get 413. Such answers are buffered in memory, several at a time.
     answer_bytes: ByteSize = ByteSize(64 << 20)
 
     @property
     def concurrent_lookups(self) -> int:
-        """How many lookups run at once."""
+        """Maximum number of concurrent lookups."""
         return min(self.lookups_in_flight, self.pool_size - RESERVED_CONNECTIONS)
 
 
 class KafkaSettings(Section):
-    """Where Debezium publishes the changes (docs/kafka.md). Names as kafka-python and Debezium have them."""
+    """Kafka topics of Debezium (docs/kafka.md). Keys have the names of kafka-python and Debezium."""
 
-    #: ``host:port``, several with commas.
+    #: ``host:port``, separated by commas.
     bootstrap_servers: str = Field(min_length=1)
     #: Debezium's ``topic.prefix``.
     topic_prefix: str = Field(min_length=1)
     #: Default: ``<topic_prefix>.transaction``.
     transaction_topic: str | None = None
-    #: One topic with everything, if the connector routes it there.
+    #: The single topic of all events, if the connector routes them to one.
     routed_topic: str | None = None
-    #: A table that is written to, so that the stream gets to where a lookup was (MariaDB, MySQL): ``database.table``.
+    #: Table that Upquery writes to, to advance an idle stream (MariaDB, MySQL): ``database.table``.
     watermark_table: str | None = None
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
@@ -74,162 +76,167 @@ class KafkaSettings(Section):
     ssl_cafile: Path | None = None
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
-    #: The connector's settings of these names. Needed where events come without schemas and a value alone does not show
-    #: which was in use; an answer that depends on one that is not stated is refused, naming it.
+    #: The connector's settings of the same names. Required if events have no schemas and the form of a value is
+    #: ambiguous; a view that depends on an unstated one is broken, with its name in the reason.
     decimal_handling_mode: Literal["precise", "string", "double"] | None = None
     time_precision_mode: (
         Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"] | None
     ) = None
     binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] | None = None
     unavailable_value_placeholder: str | None = None
-    #: How long an event may be missing, of a transaction that has ended, before continuity is lost.
+    #: Seconds that an event of a completed transaction may be missing before continuity is lost.
     gap_timeout_s: float = Field(default=30.0, gt=0)
 
 
 class CdcSettings(Section):
-    """Where the change stream comes from."""
+    """Source of the change stream."""
 
     #: ``direct``: PostgreSQL's slot, the binary log of MariaDB or MySQL. ``kafka``: Debezium's topics.
     source: Literal["direct", "kafka"] = "direct"
     kafka: KafkaSettings | None = None
-    #: A replication login apart from the lookups' (poolers, rights). Default: the upstream's.
+    #: URL of a separate login for the stream, such as one that bypasses a pooler. Default: the upstream's URL.
     url: str | None = None
-    #: Instead of a password in `url`. Without either, the upstream's is meant.
+    #: Password, if `url` has none. Default: the upstream's.
     password: SecretStr | None = None
+    #: File with the password.
     password_file: Path | None = None
     slot: Literal["temporary"] = "temporary"
     publication: str = Field(default="upquery", min_length=1, max_length=63)
-    #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables that views need, instead of refusing them.
+    #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables of views, instead of rejecting the views.
     set_replica_identity: bool = False
-    #: A transaction of more rows than this evicts what it touches instead of being applied row by row.
+    #: Maximum rows of a transaction that is applied row by row; a larger one evicts the keys that it affects.
     transaction_rows: int = Field(default=200_000, ge=1)
-    #: How often broken views are tried anew, and the catalog is compared even if it does not seem to have changed.
-    #: (Whether it does is looked at once a second, or this often if that is less.)
+    #: Seconds between retries of broken views, and between full comparisons of the catalog. (Indications of a change
+    #: are checked every second, or at this interval if it is shorter.)
     schema_check_s: float = Field(default=5.0, gt=0)
-    #: A change stream in which nothing comes for so long is lost: the server is asked for signs of life all the time.
+    #: Seconds of silence after which the change stream is lost; the server is asked for signs of life before.
     silence_s: float = Field(default=30.0, ge=1)
 
 
 class HttpSettings(Section):
-    """The two ports."""
+    """The data port and the admin port."""
 
     host: str = "127.0.0.1"
+    #: The data port; 0: any free port.
     port: int = Field(default=8080, ge=0, le=65535)
-    #: API worker processes.
+    #: Number of API worker processes.
     workers: int = Field(default=1, ge=1, le=256)
     admin_port: int = Field(default=8081, ge=0, le=65535)
-    #: How long a read that missed may wait for its upquery.
+    #: Maximum seconds that a read that missed waits for its upquery.
     read_timeout_s: float = Field(default=5.0, gt=0)
-    #: How long a request may wait that asks for more than that itself (``Prefer: wait=``).
+    #: Maximum wait in seconds that a request can ask for (``Prefer: wait=``).
     max_wait_s: float = Field(default=30.0, gt=0)
-    #: Of each worker, requests that wait for the engine; more are refused (503), so that nothing queues without bound.
+    #: Maximum requests of each worker that wait for the engine; further ones get 503.
     waiting_reads: int = Field(default=1000, ge=1, le=4000)
-    #: Of one client (its credentials, else its address), requests that wait at a worker; more are refused (429).
-    #: Default: a quarter with [auth], else as many as there may be.
+    #: Maximum waiting requests of one client (its credentials, else its address) at a worker; further ones get 429.
+    #: Default: a quarter of `waiting_reads` with [auth], else no limit.
     client_waiting_reads: int | None = Field(default=None, ge=1)
-    #: The largest body of a request, and the most keys that it may ask for.
+    #: Maximum size of a request's body.
     max_body_bytes: ByteSize = Field(default=ByteSize(1 << 20), ge=1024, le=64 << 20)
+    #: Maximum keys of a request.
     max_keys: int = Field(default=1000, ge=1, le=100_000)
-    #: The largest head of a request (its first line and all headers), and the most headers.
+    #: Maximum size of a request's head: request line and headers.
     max_head_bytes: ByteSize = Field(default=ByteSize(16 << 10), ge=1024, le=1 << 20)
+    #: Maximum number of headers.
     max_headers: int = Field(default=100, ge=10, le=10_000)
-    #: How long a request may take from its first byte to its last; the connection is closed then.
+    #: Maximum seconds from the first byte of a request to its last; then the connection is closed.
     receive_timeout_s: float = Field(default=15.0, gt=0)
-    #: How long a connection may stay open without a request.
+    #: Maximum seconds that a connection stays open without a request.
     keep_alive_s: float = Field(default=75.0, gt=0)
-    #: Connections of each worker; requests on further ones are refused (503).
+    #: Maximum connections of each worker; requests on further ones get 503.
     max_connections: int = Field(default=10_000, ge=1)
-    #: Answers of at least so many bytes are compressed for clients that take it (gzip; zstd with the extra of that
-    #: name); 0: none are.
+    #: Minimum size of answers that are compressed, as Accept-Encoding allows (gzip; zstd with the extra ``zstd``);
+    #: 0: no compression.
     compress_bytes: ByteSize = Field(default=ByteSize(8 << 10), ge=0)
 
 
 class EngineSettings(Section):
     """The engine processes."""
 
-    #: Engine processes of this service, each with a part of the keys and of the memory (docs/shards.md).
+    #: Number of engine processes, each with a part of the keys and of the memory (docs/shards.md).
     shards: int = Field(default=1, ge=1, le=64)
-    #: Budget for engine state and leaf store together; the processes themselves come on top of it.
+    #: Memory budget of engine state and leaf store, without the processes themselves.
     memory: ByteSize = ByteSize(1 << 30)
-    #: Rows of transactions applied in one step; reads wait at most for one step.
+    #: Maximum rows of transactions applied in one step; reads wait at most for one step.
     step_rows: int = Field(default=500, ge=1)
-    #: What is kept whole and has at least so many rows, by the database's estimate, is read in slices beside everything
-    #: else; what has fewer, by one lookup.
+    #: Estimated rows from which an initial load reads a table in slices beside other work; smaller tables are read by
+    #: one lookup.
     load_rows: int = Field(default=5_000, ge=0)
-    #: A process of the service that does not run for so long (it was stopped, or waits for memory) is ended and started
-    #: again; 0: none is.
+    #: Seconds without a heartbeat after which a process that hangs (stopped, or waiting for memory) is ended and
+    #: restarted; 0: never.
     watchdog_s: float = Field(default=10.0, ge=0)
-    #: Where a run keeps the leaf store and its sockets. Default: shared memory.
+    #: Directory of the leaf store and the sockets of a run. Default: shared memory.
     directory: Path | None = None
 
     @field_validator("directory")
     @classmethod
     def _short_enough(cls, directory: Path | None) -> Path | None:
         if directory is not None and len(os.fsencode(directory.absolute())) > LONGEST_DIRECTORY:
-            raise ValueError(f"the path is longer than {LONGEST_DIRECTORY} bytes, so sockets cannot be in it")
+            raise ValueError(f"the path must have at most {LONGEST_DIRECTORY} bytes, since it contains sockets")
         return directory
 
 
 class ShardSettings(Section):
-    """Which shard this whole service is, where several services share the keys (docs/shards.md)."""
+    """The shard that this service is, if several services share the keys (docs/shards.md)."""
 
-    #: 0, 1, …, below `of`.
+    #: Number of this shard, from 0 to `of` - 1.
     number: int = Field(default=0, ge=0)
-    #: How many there are.
+    #: Number of shards.
     of: int = Field(default=1, ge=1, le=64)
 
     @model_validator(mode="after")
     def _is_one_of_them(self) -> Self:
         if self.number >= self.of:
-            raise ValueError(f"number is {self.number}; of {self.of} the last one is {self.of - 1}")
+            raise ValueError(f"number must be at most {self.of - 1}, since of is {self.of}: got {self.number}")
         return self
 
 
 class SubscriptionSettings(Section):
-    """Subscriptions, of each worker."""
+    """Limits of subscriptions, for each worker."""
 
-    #: Beyond them, more are refused.
+    #: Maximum open subscriptions; further requests get 429.
     subscribers: int = Field(default=10_000, ge=1)
-    #: With [auth], those of one client.
+    #: Maximum open subscriptions of one client, with [auth].
     client_subscribers: int = Field(default=2_500, ge=1)
-    #: Answers that are followed at once, whoever subscribes to them; a new one takes the place of one that lingers.
+    #: Maximum distinct answers with subscribers; a new one replaces one that lingers.
     topics: int = Field(default=10_000, ge=1)
-    #: Keys of all of them together: while they are followed, the engine does not evict them.
+    #: Maximum keys of these answers; the engine does not evict them.
     keys: int = Field(default=100_000, ge=1)
-    #: The largest answer that may be subscribed to.
+    #: Maximum size of an answer with subscribers.
     topic_bytes: ByteSize = ByteSize(4 << 20)
-    #: What all of them may take. A worker that has more shortens their logs, then ends subscriptions.
+    #: Maximum memory of all answers and logs. Above it, the worker shortens logs, then ends subscriptions.
     memory: ByteSize = ByteSize(256 << 20)
-    #: Changes of each answer that are remembered, for those who come back and those who are slow.
+    #: Maximum changes in an answer's log, from which subscribers resume.
     log_entries: int = Field(default=256, ge=1)
+    #: Maximum size of an answer's log.
     log_bytes: ByteSize = ByteSize(1 << 20)
-    #: How long an answer is followed after its last subscriber has gone.
+    #: Seconds that an answer is followed after its last subscriber has left.
     linger_s: float = Field(default=60.0, ge=0)
-    #: How often subscribers to whom nothing happens are told the newest version.
+    #: Interval in seconds of the newest version to subscribers without changes.
     up_to_date_s: float = Field(default=15.0, gt=0)
-    #: A stream of events is never silent for longer: a comment is sent instead, which keeps proxies from ending it.
+    #: Maximum silence of an event stream in seconds; then a comment is sent, so that proxies do not close it.
     keep_alive_s: float = Field(default=15.0, gt=0)
-    #: The longest time for which a long poll waits.
+    #: Maximum wait of a long poll in seconds.
     poll_s: float = Field(default=25.0, gt=0)
-    #: Subscriptions over one WebSocket.
+    #: Maximum subscriptions of one WebSocket.
     per_connection: int = Field(default=1000, ge=1)
-    #: Origins (``https://app.example``) whose pages may open WebSockets here, beside those that this server has served.
+    #: Origins (``https://app.example``) whose pages may open WebSockets, besides the service's own.
     origins: tuple[str, ...] = ()
 
 
 class StateSettings(Section):
-    """What survives a restart."""
+    """State that survives a restart."""
 
-    #: Views put over HTTP are kept here.
+    #: Directory of views registered over HTTP, and of files of loads and builds.
     directory: Path = Path("upquery-state")
 
 
 class LogSettings(Section):
-    """Logs go to standard error."""
+    """The log, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
-    #: Requests that are answered later than that are logged; 0: all that are not answered at once.
+    #: Milliseconds from which a request is logged as slow; 0: all requests that are not answered at once.
     slow_ms: float = Field(default=1000.0, ge=0)
 
 

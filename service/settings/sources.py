@@ -1,8 +1,8 @@
-"""How any of the configurations is read: one TOML file, the environment over it, mistakes as one clear message.
+"""Reading of configurations: one TOML file, overridden by the environment; errors are reported as one message.
 
-*Invariants*: the environment wins over the file; a key that nobody knows is an error that names the nearest known one.
+*Invariants*: the environment overrides the file; an unknown key is an error that names the nearest known one.
 
-Not here: which tables a configuration has (`service.settings.stack`, `service.settings.gateway`).
+Not here: the tables of a configuration (`service.settings.stack`, `service.settings.gateway`).
 """
 
 import difflib
@@ -18,13 +18,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from service.settings.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "UPQUERY_"
-#: Names in the environment that are about the process, not about settings.
+#: Environment variables that are not settings.
 RESERVED_VARIABLES = frozenset({"UPQUERY_CONFIG", "UPQUERY_URL", "UPQUERY_ADMIN_URL", "UPQUERY_TOKEN"})
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Configuration(BaseSettings):
-    """The tables of one kind of process. Build it with `read`, which turns mistakes into one clear message."""
+    """The tables of one kind of process. Build it with `read`, which reports errors as one message."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX,
@@ -44,7 +44,7 @@ class Configuration(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file's values, which are the constructor's."""
+        """Let the environment override the file's values, which are the constructor's arguments."""
         return (env_settings, init_settings)
 
 
@@ -57,10 +57,10 @@ def read(
     missing: Mapping[str, str],
     overrides: Mapping[str, Any] | None = None,
 ) -> Read:
-    """The configuration of a TOML file (none: defaults) and the environment. Raises `SettingsError`.
+    """Read the configuration of a TOML file (none: defaults) and the environment. Raises `SettingsError`.
 
-    `overrides` ({section: {key: value}}) win over the file, not over the environment; `missing` has what is said where
-    a section, or a key of it, is not there.
+    `overrides` ({section: {key: value}}) override the file, not the environment; `missing` has the error text for a
+    missing section or key, by section.
     """
     values = _read_file(path) if path is not None else {}
     for section, keys in (overrides or {}).items():
@@ -75,7 +75,7 @@ def read(
 
 
 def refuse_open_bind(host: str) -> None:
-    """SettingsError if others than this machine could ask; for configurations that let everybody in."""
+    """Reject a bind address that other machines can reach, for configurations without access control."""
     if host not in _LOOPBACK:
         raise SettingsError(
             f"[http] host = {host!r} is reachable from other machines, and reads are not authenticated. "
@@ -87,7 +87,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SettingsError(f"There is no configuration file {path}.") from None
+        raise SettingsError(f"The configuration file {path} does not exist.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The configuration file {path} cannot be read: {error}.") from None
     except tomllib.TOMLDecodeError as error:
@@ -95,7 +95,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _refuse_unknown_variables(kind: type[Configuration], environment: Mapping[str, str]) -> None:
-    """pydantic-settings ignores variables of unknown sections; we do not."""
+    """Reject variables of unknown sections, which pydantic-settings ignores."""
     sections = set(kind.model_fields)
     for name in environment:
         if not name.upper().startswith(ENVIRONMENT_PREFIX) or name in RESERVED_VARIABLES:
@@ -108,7 +108,7 @@ def _refuse_unknown_variables(kind: type[Configuration], environment: Mapping[st
 def _suggest(given: str, known: Iterable[str], shown: str | None = None) -> str:
     nearest = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
     if not nearest:
-        return f" Known here: {', '.join(sorted(known))}."
+        return f" Known settings: {', '.join(sorted(known))}."
     if shown is None:
         return f" Did you mean {nearest[0]!r}?"
     at = shown.lower().index(given)
@@ -131,7 +131,7 @@ def _describe(
 
 
 def _known_at(kind: type[Configuration], location: tuple[int | str, ...]) -> list[str]:
-    """The keys known beside the last part of `location`."""
+    """Return the known keys of the table that `location` is in."""
     model: type[BaseModel] = kind
     for part in location[:-1]:
         if isinstance(part, str):

@@ -1,7 +1,7 @@
 """The settings of a stack: one TOML file, every key also as ``UPQUERY_SECTION__KEY`` in the environment.
 
-Not here: how a file and the environment are read (`service.settings.sources`); the keys (`service.settings.sections`);
-what a setting does (its section's reader); command line options (`service.command.cli`).
+Not here: reading a file and the environment (`service.settings.sources`); the keys (`service.settings.sections`);
+the effect of a setting (its reader); command line options (`service.command.cli`).
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from service.settings.sources import Configuration, read, refuse_open_bind
 from service.settings.spark import SparkSettings
 from service.settings.telemetry import AccessLogSettings, TraceSettings
 
-#: Databases by the scheme of their URL; which of MariaDB and MySQL it is, the server says.
+#: Databases by the scheme of their URL; the server reports whether it is MariaDB or MySQL.
 POSTGRES_SCHEMES = ("postgresql", "postgres")
 MYSQL_SCHEMES = ("mariadb", "mysql")
 _MISSING = {
@@ -39,7 +39,7 @@ _MISSING = {
 
 
 class Settings(Configuration):
-    """All settings. Build it with `load_settings`, which turns mistakes into one clear message."""
+    """All settings of a stack. Build it with `load_settings`, which reports errors as one message."""
 
     upstream: UpstreamSettings
     cdc: CdcSettings = CdcSettings()
@@ -58,7 +58,7 @@ class Settings(Configuration):
 
 
 def load_settings(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """The settings of a TOML file (none: defaults) and the environment. Raises `SettingsError`.
+    """Load the settings from a TOML file (none: defaults) and the environment. Raises `SettingsError`.
 
     `overrides` ({section: {key: value}}) are command line options and win over the file, not over the environment.
     """
@@ -76,15 +76,15 @@ def _refuse_other_upstreams(url: str) -> None:
     scheme = urlsplit(url).scheme
     if scheme not in (*POSTGRES_SCHEMES, *MYSQL_SCHEMES):
         raise SettingsError(
-            f"[upstream] url has the scheme {scheme!r}; what is supported is postgresql://user@host/database, "
-            "mariadb://user@host/database and mysql://user@host/database."
+            f"[upstream] url has the unsupported scheme {scheme!r}. Use postgresql://user@host/database, "
+            "mariadb://user@host/database or mysql://user@host/database."
         )
 
 
 def _require_kafka(cdc: CdcSettings) -> None:
     if cdc.source == "kafka" and cdc.kafka is None:
         raise SettingsError(
-            "[cdc] source is 'kafka', but [cdc.kafka] does not say where: set bootstrap_servers and topic_prefix."
+            "[cdc] source is 'kafka', but [cdc.kafka] is missing: set its bootstrap_servers and topic_prefix."
         )
     if cdc.source != "kafka" and cdc.kafka is not None:
         raise SettingsError("[cdc.kafka] is set, but [cdc] source is 'direct': set source = \"kafka\".")
@@ -94,12 +94,12 @@ def _refuse_repeated_views(views: tuple[ViewSettings, ...]) -> None:
     names = [view.name for view in views]
     for name in names:
         if names.count(name) > 1:
-            raise SettingsError(f"The configuration has two views named {name!r}.")
+            raise SettingsError(f"[[views]] has two views named {name!r}. Rename one of them.")
 
 
 def _refuse_shards_of_a_shard(settings: Settings) -> None:
     if settings.shard.of > 1 and settings.engine.shards > 1:
         raise SettingsError(
-            f"[shard] makes this service shard {settings.shard.number} of {settings.shard.of}, which has one engine: "
-            "leave [engine] shards at 1, and raise [shard] of (UPQUERY_SHARD__OF) instead."
+            f"[engine] shards must be 1, since [shard] makes this service shard {settings.shard.number} of "
+            f"{settings.shard.of}. Raise [shard] of (UPQUERY_SHARD__OF) instead."
         )

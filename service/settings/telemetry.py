@@ -11,24 +11,26 @@ from service.settings.sections import Section
 
 
 class AccessLogSettings(Section):
-    """What is read, when, and how it was answered: one line for each read. Without this table nothing is written."""
+    """The access log: one line for each read. Without this table nothing is written."""
 
-    #: A folder; each worker writes files of its own there.
+    #: Folder of the log; each worker writes its own files.
     path: Path
-    #: JSON lines, or Parquet with the extra of that name.
+    #: JSON lines, or Parquet with the extra ``parquet``.
     format: Literal["jsonl", "parquet"] = "jsonl"
-    #: A file is finished, and another one begun, when it is that large or old.
+    #: Size at which a file is finished and another one begun.
     rotate_bytes: ByteSize = Field(default=ByteSize(64 << 20), ge=1024)
+    #: Age in seconds at which a file is finished.
     rotate_s: float = Field(default=3600.0, gt=0)
-    #: Finished files that are kept, of each worker; older ones are removed.
+    #: Maximum finished files of each worker; older ones are removed.
     keep_files: int = Field(default=200, ge=1)
-    #: The share of reads that is written: of all reads of a key or of none (what miss-ratio curves need), or of reads
-    #: wherever they fall.
+    #: Share of reads that is logged.
     sample_rate: float = Field(default=1.0, gt=0, le=1)
+    #: Unit of sampling: ``keys`` logs all reads of a key or none, as miss-ratio curves require; ``reads`` logs random
+    #: reads.
     sample: Literal["keys", "reads"] = "keys"
-    #: Reads of each worker that wait to be written; further ones are not, and counted.
+    #: Maximum reads of each worker that wait to be written; further ones are dropped and counted.
     buffer_reads: int = Field(default=50_000, ge=100)
-    #: Values that come from tokens: replaced by a keyed hash, or by null.
+    #: Replacement of values from tokens: a keyed hash, or null.
     claims: Literal["hash", "omit"] = "hash"
 
     @field_validator("format")
@@ -40,11 +42,11 @@ class AccessLogSettings(Section):
 
 
 class TraceSettings(Section):
-    """OpenTelemetry traces, with the extra ``otel``. Without this table there are none."""
+    """OpenTelemetry traces, with the extra ``otel``. Without this table tracing is off."""
 
-    #: Where spans go: OTLP over HTTP. Headers of these requests come from OTEL_EXPORTER_OTLP_HEADERS.
+    #: Collector of spans: OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS has the headers of these requests.
     endpoint: str = "http://127.0.0.1:4318/v1/traces"
-    #: Of requests without a trace of their own, the share that begins one. Those that bring one decide it themselves.
+    #: Share of requests without a `traceparent` that start a trace. Others follow their sampled flag.
     sample_rate: float = Field(default=0.01, ge=0, le=1)
     service_name: str = Field(default="upquery", min_length=1)
 
@@ -59,7 +61,7 @@ class TraceSettings(Section):
     def _is_http(cls, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("it must be a URL, as http://127.0.0.1:4318/v1/traces")
+            raise ValueError("it must be a URL, such as http://127.0.0.1:4318/v1/traces")
         if parts.username is not None or parts.password is not None:
-            raise ValueError("it must not have a password in it: set OTEL_EXPORTER_OTLP_HEADERS")
+            raise ValueError("it must not contain a password; set OTEL_EXPORTER_OTLP_HEADERS")
         return url

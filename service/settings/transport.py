@@ -1,9 +1,9 @@
-"""Protection of the connections to the upstream, by its URLs: TLS, and whether the server has to prove its identity.
+"""Protection of the connections to the upstream, by its URLs: TLS, and verification of the server.
 
 The defaults of libpq (``sslmode=prefer``) and of MySQL's clients (``ssl-mode=preferred``) use TLS if the server offers
 it and verify no certificate, so that whoever can intercept packets can answer in the server's place. They remain the
-defaults here, since managed databases have authorities of their own that no system knows; who has chosen nothing is
-warned.
+defaults here, since managed databases have authorities that systems do not trust; a URL without a choice causes a
+warning.
 
 Not here: connecting (`service.upstream`); TLS of Kafka (`service.engine.databases.topics`). The process that starts all
 others imports this, so no driver is needed.
