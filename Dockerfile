@@ -1,12 +1,12 @@
 # The image that helm/upquery runs: `docker build -t upquery:0.1.0 .`
-# Versions are arguments; the tests run on this one of Python.
+# Versions are arguments; the tests run on this version of Python.
 ARG PYTHON_VERSION=3.11
 ARG DEBIAN=bookworm
-# "@sha256:…" of the base image. Releases are built with it (CONTRIBUTING.md); without it the tag says which image is used.
+# Digest of the base image, "@sha256:…". Releases set it (CONTRIBUTING.md); without it the tag selects the image.
 ARG BASE_DIGEST=
 
 FROM python:${PYTHON_VERSION}-slim-${DEBIAN}${BASE_DIGEST} AS build
-# Of pyproject.toml's extras. Spark and the demo's database are not for servers.
+# Extras of pyproject.toml, without Spark and the demo's database.
 ARG EXTRAS=jwt,kafka,mysql,otel,zstd
 COPY . /src
 RUN ["/bin/sh", "-c", "/src/helm/image/build.sh /src /opt/upquery \"$EXTRAS\""]
@@ -18,7 +18,7 @@ LABEL org.opencontainers.image.title="upquery" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.revision="${REVISION}"
-# libpq looks its user up by number. Folders that are written to are volumes: the root file system may be read-only.
+# libpq needs an entry for the user id in /etc/passwd. Written folders are volumes: the root file system may be read-only.
 RUN ["/bin/sh", "-c", "useradd --system --uid 10001 --user-group --home-dir /tmp --shell /usr/sbin/nologin upquery && install -d -o 10001 -g 10001 /var/lib/upquery /run/upquery /var/log/upquery"]
 COPY --from=build /opt/upquery /opt/upquery
 ENV PATH=/opt/upquery/bin:$PATH \
@@ -29,7 +29,7 @@ USER 10001:10001
 WORKDIR /var/lib/upquery
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
-# Kubernetes has probes of its own and ignores it; the admin port is 8081 unless it is set.
+# Kubernetes ignores it and has its own probes; the admin port is 8081 unless it is set.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f\"http://127.0.0.1:{os.environ.get('UPQUERY_HTTP__ADMIN_PORT', '8081')}/livez\", timeout=2)"]
 ENTRYPOINT ["upquery"]

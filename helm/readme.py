@@ -1,7 +1,7 @@
 """``python -m helm.readme``: writes the chart's README.md from the comments in its values.yaml.
 
-What stands directly above a key is its description. A key whose value has described keys is a section of its own; keys
-without a description, and what stands in one line, are parts of values that users replace as a whole.
+The comment directly above a key is its description. A key whose value has described keys is a section; keys without a
+description, and values in one line, are parts of values that users replace as a whole.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ HEAD = """# upquery
 {description}.
 
 `helm install upquery helm/upquery --set upstream.secret.name=my-database`, where the Secret `my-database` has the
-database's URL under the key `url`, is a service with a token for readers and one for administrators.
-[docs/kubernetes.md](../../docs/kubernetes.md) goes through it by topic.
+database's URL under the key `url`, installs a service with a token for readers and one for administrators.
+[docs/kubernetes.md](../../docs/kubernetes.md) describes it by topic.
 
 This file is written by `python -m helm.readme` from the comments in `values.yaml`. Chart {version}, Kubernetes
 {kubernetes}.
@@ -29,7 +29,7 @@ This file is written by `python -m helm.readme` from the comments in `values.yam
 
 @dataclass(slots=True)
 class Described:
-    """A key with its description. `default` is its YAML in one line; of a section there is none."""
+    """A key with its description. `default` is its YAML in one line; None for a section."""
 
     path: str
     description: str
@@ -38,7 +38,7 @@ class Described:
 
 
 def described(text: str) -> list[Described]:
-    """The keys of a values file that have descriptions, in order."""
+    """Return the described keys of a values file, in order."""
     node = yaml.compose(text)
     assert isinstance(node, yaml.MappingNode)
     return list(_of_mapping(node, text.splitlines(), ""))
@@ -72,7 +72,7 @@ def _in_one_line(node: yaml.Node) -> str:
 
 
 def readme(values: str, chart: dict[str, str]) -> str:
-    """The README of a chart, as Markdown."""
+    """Return the README of a chart, as Markdown."""
     found = described(values)
     kubernetes = chart["kubeVersion"].removesuffix("-0")
     head = HEAD.format(description=chart["description"], version=chart["version"], kubernetes=kubernetes)
@@ -98,7 +98,7 @@ def _table(rows: list[Described]) -> str:
 
 
 def current() -> str:
-    """What the README of this chart is to be."""
+    """Return the README of this chart."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     return readme((CHART / "values.yaml").read_text(encoding="utf-8"), chart)
 

@@ -298,17 +298,17 @@ def test_names_leave_room_for_what_is_behind_them(name: str, values: Object, exp
 def test_notes_say_what_to_know() -> None:
     assert "get secret demo-upquery-tokens" in render(SECRET).notes
     assert "get secret" not in render(EVERYTHING).notes
-    assert "on that one pod" in render(MATRIX["several"]).notes
+    assert "on one pod only" in render(MATRIX["several"]).notes
 
 
 def test_notes_say_what_to_know_of_shards() -> None:
     said = render(MATRIX["sharded"]).notes
     assert "rollout status deployment/demo-upquery-gateway" in said
-    assert "2 shards, a pod each: while one is replaced" in said
+    assert "2 shards, one pod each: while it is replaced" in said
     assert "lost if all of these are replaced" in said
-    assert "on that one pod" not in said
+    assert "on one pod only" not in said
     assert "lost" not in render(MATRIX["sharded"] | {"persistence": {"enabled": True}}).notes
-    assert "The first 3 of them are read from" in render(MATRIX["sharded-everything"]).notes
+    assert "Reads go to the first 3 of them" in render(MATRIX["sharded-everything"]).notes
 
 
 def test_more_shards_or_replicas_restart_no_pod() -> None:

@@ -1,4 +1,4 @@
-"""Wrong values are refused before anything is changed, with words that say what is wrong."""
+"""Invalid values are rejected before anything is changed, with the reason."""
 
 import helm_python
 import pytest
@@ -9,7 +9,7 @@ from tests.helm.matrix import CONNECTOR, KAFKA, MODELS, READS, SECRET
 JWT = {"issuer": "i", "audience": "a", "jwks_url": "https://id.example/keys"}
 URL = {"upstream": {"url": "postgresql://app@db/app"}}
 
-#: What the schema refuses: where, and why.
+#: Values that the schema rejects: where, and why.
 BY_SCHEMA: list[tuple[Object, str, str]] = [
     ({"replica": 2}, "at ''", "'replica' not allowed"),
     ({"replicas": "two"}, "/replicas", "got string, want integer"),
@@ -52,9 +52,9 @@ SECRET_PARAMETERS = (
     "postgresql://app@db-0:5432,db-1:5432/app?password=hunter2",
 )
 
-#: What does not fit together.
+#: Combinations of values that are rejected.
 TOGETHER: list[tuple[Object, str]] = [
-    ({}, "No upstream database. Set upstream.secret.name"),
+    ({}, "No upstream database is configured. Set upstream.secret.name"),
     ({"upstream": {"url": "postgresql://app:hunter2@db/app"}}, "would be readable in the ConfigMap"),
     (SECRET | {"cdc": {"url": "postgresql://app:hunter2@db/app"}}, "would be readable in the ConfigMap"),
     *[({"upstream": {"url": url}}, "A URL with a password among its parameters") for url in SECRET_PARAMETERS],
@@ -66,23 +66,23 @@ TOGETHER: list[tuple[Object, str]] = [
     (URL | {"kafka": {"topicPrefix": "p", "connector": CONNECTOR | {"databaseName": ""}}}, "connector.databaseName"),
     (URL | {"kafka": {"topicPrefix": "p", "connector": CONNECTOR | {"database": "mysql"}}}, "kafka.bootstrapServers"),
     (SECRET | {"settings": {"access_log": {"sample_rate": 0.5}}}, "accessLog.enabled is false"),
-    (SECRET | {"accessLog": {"enabled": True, "volume": {"hostPath": {"path": "/"}}}}, "restricted pods may not have"),
+    (SECRET | {"accessLog": {"enabled": True, "volume": {"hostPath": {"path": "/"}}}}, "restricted pods may not mount"),
     (SECRET | {"serviceMonitor": {"enabled": True}}, "Set auth.openMetrics, or serviceMonitor.tokenSecret.name"),
     (SECRET | {"drain": {"sleepSeconds": 20, "gracePeriodSeconds": 30}}, "gracePeriodSeconds is too short"),
-    (SECRET | {"admin": {"port": 8080}}, "http.port and admin.port are the same"),
-    (SECRET | {"autoscaling": {"enabled": True, "minReplicas": 9}}, "is more than autoscaling.maxReplicas"),
+    (SECRET | {"admin": {"port": 8080}}, "http.port and admin.port must differ"),
+    (SECRET | {"autoscaling": {"enabled": True, "minReplicas": 9}}, "must be at most autoscaling.maxReplicas"),
     (SECRET | {"ingress": {"enabled": True}}, "set ingress.hosts"),
-    (SECRET | {"shards": 2, "autoscaling": {"enabled": True}}, "told how many replicas each shard has: set replicas"),
-    (SECRET | {"shards": 2, "replicas": 0}, "each shard has from 1 to 16"),
+    (SECRET | {"shards": 2, "autoscaling": {"enabled": True}}, "a fixed number of replicas of each shard"),
+    (SECRET | {"shards": 2, "replicas": 0}, "it must be from 1 to 16"),
     (SECRET | {"gateway": {"enabled": True}, "replicas": 17}, "replicas is 17"),
-    (SECRET | {"shards": 2, "gateway": {"shards": 3}}, "gateway.shards is 3: there are only 2 shards"),
+    (SECRET | {"shards": 2, "gateway": {"shards": 3}}, "gateway.shards is 3: it must be at most shards, 2"),
     (SECRET | {"shards": 2, "auth": {"existingSecret": "mine"}}, "Set auth.adminToken.secret"),
     (SECRET | {"shards": 2, "auth": {"jwt": JWT}}, "Set auth.adminToken.secret"),
     (SECRET | {"gateway": {"autoscaling": {"enabled": True}}}, "there is no gateway: set shards"),
-    (SECRET | {"shards": 2, "gateway": {"autoscaling": {"enabled": True, "minReplicas": 9}}}, "is more than gateway."),
+    (SECRET | {"shards": 2, "gateway": {"autoscaling": {"enabled": True, "minReplicas": 9}}}, "at most gateway."),
     (SECRET | {"shards": 2, "gateway": {"resources": {"limits": {"memory": "64Mi"}}}}, "the gateway needs 320Mi"),
-    (SECRET | {"audit": {"enabled": True}, "auth": {"existingSecret": "mine"}}, "audit and workload ask the admin"),
-    (SECRET | {"audit": {"enabled": True}, "replicas": 0}, "there is nothing to look at"),
+    (SECRET | {"audit": {"enabled": True}, "auth": {"existingSecret": "mine"}}, "audit and workload need a token"),
+    (SECRET | {"audit": {"enabled": True}, "replicas": 0}, "there is no pod to audit"),
     (SECRET | {"workload": {"enabled": True}}, "set accessLog.enabled, and accessLog.volume"),
     (SECRET | {"workload": {"enabled": True}, "accessLog": {"enabled": True}}, "and accessLog.volume"),
     (SECRET | {"workload": {"enabled": True}, "accessLog": READS}, "set workload.volume"),
@@ -92,8 +92,8 @@ TOGETHER: list[tuple[Object, str]] = [
         "Spark's entry point and Upquery",
     ),
     (SECRET | {"networkPolicy": {"egress": {"enabled": True}}}, "set networkPolicy.egress.upstreamPorts"),
-    (SECRET | {"extraEnv": [{"name": "UPQUERY_HTTP__PORT", "value": "1"}]}, "belongs into settings"),
-    (SECRET | {"extraEnv": [{"name": "upquery_gateway__shards", "value": "1"}]}, "belongs into settings"),
+    (SECRET | {"extraEnv": [{"name": "UPQUERY_HTTP__PORT", "value": "1"}]}, "belongs in settings"),
+    (SECRET | {"extraEnv": [{"name": "upquery_gateway__shards", "value": "1"}]}, "belongs in settings"),
     (SECRET | {"resources": {"limits": {"memory": "1Gi"}}}, "needs at least 1280Mi"),
 ]
 
