@@ -80,9 +80,9 @@ def welcome(
     console: Console, base: str, admin: str, database: str, answers: Sequence[FirstAnswers], *, token: str | None
 ) -> None:
     """The table of views, and what to type."""
-    table = Table(title="Views you can read", title_justify="left", title_style="bold", expand=False)
+    table = Table(title="Views", title_justify="left", title_style="bold", expand=False)
     table.add_column("view", style="bold")
-    table.add_column("what it answers")
+    table.add_column("answers")
     for heading in ("rows", "first, ms", "again, ms"):
         table.add_column(heading, justify="right")
     for each in answers:
@@ -95,7 +95,7 @@ def welcome(
         )
     console.print()
     console.print(table)
-    console.print(Text("first: computed by asking the database (front_page was loaded before); again: from memory\n"))
+    console.print(Text("first: computed with the database (front_page is loaded at the start); again: from memory\n"))
     console.print("[bold]Try in another terminal[/bold]")
     curl = "curl"
     if token is not None:
@@ -107,11 +107,11 @@ def welcome(
     console.print("[bold]And[/bold]")
     for what, line in (
         ("headers: hit or miss, version, age", f"{curl} -si {shlex.quote(view_url(base, VIEWS[0]))}"),
-        ("how a view is kept", f"{curl} -s {admin}/v1/catalog/views/{VIEWS[3].name}/plan"),
+        ("plan of a view", f"{curl} -s {admin}/v1/catalog/views/{VIEWS[3].name}/plan"),
         ("all views", f"{curl} -s {admin}/v1/catalog/views"),
-        ("what changes, as it does", f"{curl} -sN {shlex.quote(view_url(base, VIEWS[0], '/subscribe'))}"),
+        ("changes of a view", f"{curl} -sN {shlex.quote(view_url(base, VIEWS[0], '/subscribe'))}"),
         ("the console, in a browser", f"{admin}/"),
-        ("the API, described", f"{curl} -s {base}/openapi.json"),
+        ("OpenAPI document", f"{curl} -s {base}/openapi.json"),
         ("the database", f"psql {shlex.quote(database)}"),
     ):
         console.print(f"  {what:<36}{line}", soft_wrap=True, highlight=False)

@@ -52,9 +52,9 @@ function show() {
   byId("sign-in").hidden = true;
   const { ready, views, graph, stats } = seen;
   const ill = Object.keys(ready.broken ?? {}).length;
-  if (!ready.ready || !ready.engine) say(ready.engine ? "starting" : "the engine is away; what is cached is served", "bad");
+  if (!ready.ready || !ready.engine) say(ready.engine ? "starting" : "the engine is down; cached keys are answered", "bad");
   else if (!ready.streaming && ready.held_up) say(`the change stream cannot begin: ${ready.held_up}`, "bad");
-  else if (!ready.streaming) say("the database's change stream is away; what is cached is served, and ages", "bad");
+  else if (!ready.streaming) say("the database's change stream is down; cached keys are answered, with rising age", "bad");
   else if (ill) say(`${ill} ${ill === 1 ? "view is" : "views are"} broken`, "warned");
   else say("all is well", "good");
   byId("version").textContent = ready.version ? `version ${ready.version}` : "";
@@ -75,34 +75,34 @@ function showTiles(ready, views, stats) {
     make("div", { class: "tile", title: meaning }, make("b", {}, value), make("span", {}, name), extra);
   byId("tiles").replaceChildren(
     tile(ready.age_ms === undefined || ready.age_ms === null ? "–" : duration(ready.age_ms / 1000), "behind the database",
-      "How old answers may be: since the newest heartbeat whose changes are all applied."),
-    tile(share(hits, hits + misses), "hits", "Reads answered from memory, of all reads since the start."),
+      "Age: upper bound of the lag of answers, measured by the newest heartbeat whose changes are all applied."),
+    tile(share(hits, hits + misses), "hits", "Share of reads answered from memory since the start."),
     tile(rate(perSecond), "reads", "Reads of all views, over the last two seconds."),
     tile(bytes(sizes.used_bytes ?? 0), `of ${bytes(sizes.budget_bytes ?? 0)} used`,
-      "The memory budget: what the engine keeps, and rows ready to send.",
+      "The memory budget of engine state and leaf store.",
       make("meter", { min: "0", max: "1", high: "0.95", value: String((sizes.used_bytes ?? 0) / (sizes.budget_bytes || 1)) })),
     tile(count(views.reduce((total, view) => total + view.counters.covered_keys, 0)), "keys in memory",
-      "Keys of all views that are answered without asking the database."),
-    tile(count(stats.counters?.lookups ?? 0), "lookups", "Statements that the database was asked to fill what was missing."),
+      "Cached keys of all views."),
+    tile(count(stats.counters?.lookups ?? 0), "lookups", "Statements run upstream to fill keys."),
     tile(count(stats.counters?.transactions ?? 0), "transactions applied", "Of the database's change stream, since the start."),
     tile(String(ready.workers ?? 0), ready.workers === 1 ? "worker" : "workers", "Processes that answer reads."));
 }
 
 const COLUMNS = [
   ["view", "", (view) => make("button", { class: "link", click: () => chooseView(view.name) }, view.name)],
-  ["kept", "How: incrementally from changes; run again when a change may touch it; or for some time.",
+  ["kept", "Tier: maintained incrementally; run again after a change that may affect it; or expiring.",
     (view) => view.tier === "incremental" ? `incremental, ${view.materialization}` : view.tier ?? "–"],
   ["status", "", (view) => make("span", { class: view.status === "broken" ? "broken" : "" }, view.replacing ? "being replaced" : view.status)],
   ["keys", "In memory.", (view) => count(view.counters.covered_keys)],
-  ["memory", "Rows ready to send, and what the engine keeps for them (shared with other views).",
+  ["memory", "Memory of rows in the leaf store, and of the engine's state for them (shared with other views).",
     (view) => bytes(view.counters.leaf_bytes + view.counters.inner_bytes)],
   ["reads", "Over the last two seconds.", (view) => rate(readsPerSecond(view))],
-  ["hits", "Of all reads since the start.", (view) => share(view.counters.hits, view.counters.hits + view.counters.misses)],
+  ["hits", "Share of all reads since the start.", (view) => share(view.counters.hits, view.counters.hits + view.counters.misses)],
   ["a miss takes", "On average; at most.", (view) => view.counters.upqueries === 0 ? "–"
     : `${duration(view.counters.upquery_s / view.counters.upqueries)} (${duration(view.counters.upquery_max_s)})`],
-  ["asked the database", "Reads that it answered itself; reads that failed.",
+  ["fallbacks", "Reads answered by fallback; reads that failed.",
     (view) => `${count(view.counters.forwarded)} forwarded, ${count(view.counters.failed)} failed`],
-  ["why", "Why it is not ready, or not kept incrementally.", (view) => view.reason ?? ""],
+  ["why", "Reason why it is not ready, or not maintained incrementally.", (view) => view.reason ?? ""],
 ];
 const NUMBERS = new Set(["keys", "memory", "reads", "hits", "a miss takes"]);
 
@@ -150,7 +150,7 @@ function showDetail(node) {
     make("dl", {}, ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
     ...view ? [make("h3", {}, "SQL"), pre(view.sql)] : [],
     make("h3", {}, "What it is"), pre(node.relation),
-    ...node.lookups.length ? [make("h3", {}, "What it asks the database"), ...node.lookups.map(pre)] : [],
+    ...node.lookups.length ? [make("h3", {}, "Lookups"), ...node.lookups.map(pre)] : [],
     ...node.warnings.map((text) => make("p", { class: "warning" }, text)));
 }
 

@@ -31,7 +31,7 @@ def add_console(app: FastAPI) -> None:
     @app.get("/console/{name}", include_in_schema=False)
     async def part(name: str) -> Response:
         if name not in _PARTS:
-            raise ApiError("not_found", "The console has no such part.")
+            raise ApiError("not_found", "The console has no such file.")
         return _file(name)
 
 
