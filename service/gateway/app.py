@@ -72,7 +72,7 @@ class GatewayApp:
         except ApiError as error:
             await send_reply(send, problem_reply(error, scope["path"]))
         except PodGone as gone:
-            unfinished = ApiError("engine_unavailable", f"A pod did not finish its answer: {gone}.", "Try again.")
+            unfinished = ApiError("engine_unavailable", f"A pod did not complete its answer: {gone}.", "Try again.")
             await send_reply(send, problem_reply(unfinished, scope["path"]))
         except Exception:
             _log.exception("request_failed", path=scope["path"])
@@ -87,7 +87,7 @@ class GatewayApp:
         """ApiError."""
         if scope["path"].endswith("\n"):
             # Pods take it for the path before it.
-            raise ApiError("not_found", f"Nothing is at {scope['path']}.", "See /openapi.json.")
+            raise ApiError("not_found", f"Path {scope['path']} does not exist.", "See /openapi.json.")
         principal = principal_of(scope)
         if scope["path"] == _AD_HOC and principal is not None and Right.QUERY not in principal.rights:
             raise ApiError("forbidden", f"This token does not have the right to {Right.QUERY}.", "Use one that has it.")

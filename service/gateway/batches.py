@@ -148,9 +148,7 @@ class GatewayBatches:
                     await self._find(request, part, incoming)
                 if request.found == before:
                     return refused.refusals[0][1]
-        raise ApiError(
-            MISDIRECTED, "What is asked for is kept by shards that were not found.", "Try again in a moment."
-        )
+        raise ApiError(MISDIRECTED, "The shards of the requested views were not found.", "Try again in a moment.")
 
     async def _once(self, request: _Request) -> Reply | Incoming:
         """As views are taken to be now. _Refused, ApiError."""
@@ -171,8 +169,8 @@ class GatewayBatches:
         self._counters.outcomes["apart"] += 1
         raise ApiError(
             "versions_apart",
-            "What is asked for is kept by several shards and changes too fast to be had at one version.",
-            "Try again, or ask for less at once.",
+            "The requested keys are on several shards and change too fast for a common version.",
+            "Try again, or request fewer keys at once.",
         )
 
     def _parts(self, request: _Request) -> list[ShardPart[int]]:

@@ -15,7 +15,9 @@ _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTA
 def refuse_shortage(error: Exception) -> None:
     """ApiError ``overloaded`` if that is why there is no connection."""
     if isinstance(error, OSError) and (error.errno in _LACKING or (isinstance(error, gaierror) and not _can_open())):
-        raise ApiError("overloaded", "The gateway can open no more connections.", "Try again in a moment.") from None
+        raise ApiError(
+            "overloaded", "The gateway has reached its maximum of connections.", "Try again in a moment."
+        ) from None
 
 
 def _can_open() -> bool:

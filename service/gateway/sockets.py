@@ -327,7 +327,9 @@ class _Session:
 
     async def _refuse(self, number: bytes, error: ApiError | InvalidStatus) -> None:
         if isinstance(error, InvalidStatus):
-            error = ApiError("engine_unavailable", "A pod does not take WebSockets just now.", "Try again in a moment.")
+            error = ApiError(
+                "engine_unavailable", "A pod accepts no WebSockets at the moment.", "Try again in a moment."
+            )
         await self._tell(number, _PROBLEM, b',"problem":' + orjson.dumps(error.problem(self.scope["path"])))
 
     async def _tell(self, number: bytes, kind: bytes, members: bytes = b"") -> None:

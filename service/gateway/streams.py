@@ -83,4 +83,4 @@ class _Sending:
 
 
 def _ended() -> ApiError:
-    return ApiError("engine_unavailable", "This gateway is being stopped.", "Ask again: another one answers.")
+    return ApiError("engine_unavailable", "This gateway is stopping.", "Try again: another gateway answers.")

@@ -73,7 +73,9 @@ class ControlServer:
         except Exception:
             log.exception("control request failed", operation=operation)
             return {
-                "error": _packed(ApiError("internal_error", "The engine failed at this request; its log says more."))
+                "error": _packed(
+                    ApiError("internal_error", "The engine failed at this request; its log has the reason.")
+                )
             }
 
 

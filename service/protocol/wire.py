@@ -497,8 +497,8 @@ class _Connection:
 def _unavailable() -> ApiError:
     return ApiError(
         "engine_unavailable",
-        "The engine process does not answer; what is cached is still served.",
-        "Try again in a moment: the engine is restarted by itself.",
+        "The engine process does not answer; cached keys are still answered.",
+        "Try again in a moment: the engine restarts automatically.",
     )
 
 
@@ -518,7 +518,7 @@ def _no_answer(timeout_s: float) -> ApiError:
 def _not_seen(timeout_s: float) -> ApiError:
     return ApiError(
         "version_timeout",
-        f"The database gave no answer within {timeout_s:g} s that has all of that version.",
+        f"The database gave no answer that includes that version within {timeout_s:g} s.",
         "Wait longer (Prefer: wait=10): a commit may be waiting for a standby.",
     )
 
@@ -609,7 +609,7 @@ class EngineClient:
 
     async def checkpoint(self, timeout_s: float) -> Position:
         """ApiError ``read_timeout`` after `timeout_s`."""
-        late = ApiError("read_timeout", f"The database did not say its position within {timeout_s:g} s.")
+        late = ApiError("read_timeout", f"The database did not return its position within {timeout_s:g} s.")
         return int(await self._ask({"op": "checkpoint"}, timeout_s, late))
 
     async def report(

@@ -80,8 +80,8 @@ class Arguments:
             if name in given:
                 raise ApiError(
                     "parameter_type",
-                    f"Parameter {name!r} is given more than once.",
-                    "Give it once; for several keys use POST /v1/views/{view}/query.",
+                    f"Parameter {name!r} must be given only once.",
+                    "For several keys use POST /v1/views/{view}/query.",
                     members={"parameter": name},
                 )
             given[name] = text
@@ -120,14 +120,16 @@ class Arguments:
         values = tuple([self._value(given[parser[0].name], *parser) for parser in self._parsers])
         if keys_of(values) > self._max_keys:
             raise ApiError(
-                "too_large", f"The lists make {keys_of(values)} keys.", f"Ask for at most {self._max_keys} at once."
+                "too_large",
+                f"The lists expand to {keys_of(values)} keys.",
+                f"Request at most {self._max_keys} at once.",
             )
         return values
 
     def _claims_of(self, principal: Principal | None) -> dict[str, Any]:
         """The values of the parameters that are claims. What the token says is not shown."""
         if principal is None:
-            raise ApiError("unauthenticated", f"View {self.info.name!r} answers by the token, and there is none.")
+            raise ApiError("unauthenticated", f"View {self.info.name!r} needs a token, and the request has none.")
         claims = {name: principal.claim(name.removeprefix(CLAIMS)) for name in self.info.claims}
         for parameter, parse, texts in self._parsers:
             if not parameter.is_claim:
@@ -135,11 +137,13 @@ class Arguments:
             claim = parameter.name.removeprefix(CLAIMS)
             # NULL may mean every row to a view, as in (:p IS NULL OR …).
             if claims[parameter.name] is None:
-                raise ApiError("forbidden", f"The token has no claim {claim!r}, by which this view answers.")
+                raise ApiError("forbidden", f"The token lacks the claim {claim!r}, which this view needs.")
             try:
                 self._value(claims[parameter.name], parameter, parse, texts)
             except ApiError:
-                raise ApiError("forbidden", f"The token's claim {claim!r} is no {parameter.type.sql}.") from None
+                raise ApiError(
+                    "forbidden", f"The token's claim {claim!r} is not a value of type {parameter.type.sql}."
+                ) from None
         return claims
 
     def window(self, values: Values, limit: int | None, after: str | None) -> PageWindow | None:
@@ -150,8 +154,8 @@ class Arguments:
         if not self.info.ordered:
             raise ApiError(
                 "parameter_unknown",
-                f"View {self.info.name!r} has no ORDER BY, so {name!r} has no meaning.",
-                "Leave it out, or add an ORDER BY to the view.",
+                f"View {self.info.name!r} has no ORDER BY, so {name!r} is not supported.",
+                "Omit it, or add an ORDER BY to the view.",
                 members={"parameter": name},
             )
         if limit is not None and not 0 < limit < 1 << 31:
@@ -266,7 +270,7 @@ def _pairs(query: bytes) -> list[tuple[str, str | None]]:
             if value:
                 raise ApiError(
                     "parameter_type",
-                    f"{name!r} means NULL and takes no value.",
+                    f"{name!r} means NULL and must not have a value.",
                     f"Send {name.removesuffix(_NULL_SUFFIX)}=<value>, or {name} alone.",
                     members={"parameter": name.removesuffix(_NULL_SUFFIX)},
                 )

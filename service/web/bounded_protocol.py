@@ -137,7 +137,7 @@ class BoundedProtocol(HttpToolsProtocol):
             except HttpParserUpgrade as offer:
                 rest = data[offer.args[0] :]
                 if self.scope["method"] == "CONNECT":
-                    self._refuse(ApiError("bad_request", "This server is no proxy."))
+                    self._refuse(ApiError("bad_request", "This server is not a proxy."))
                     return
                 if super()._should_upgrade():
                     self._upgrade(rest)
@@ -216,7 +216,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """What came is not HTTP."""
-        self._refuse(ApiError("bad_request", "What was sent is not a request of HTTP/1.1."))
+        self._refuse(ApiError("bad_request", "The bytes sent are not an HTTP/1.1 request."))
 
     def handle_websocket_upgrade(self) -> None:
         """It goes on as another protocol."""
@@ -260,7 +260,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._late = self.loop.call_later(self.limits.receive_timeout_s, self._too_late)
             return
         limit_s = self.limits.receive_timeout_s
-        self._refuse(ApiError("request_timeout", f"The request was not there as a whole after {limit_s:g} s."))
+        self._refuse(ApiError("request_timeout", f"The request was incomplete after {limit_s:g} s."))
 
     def _end_timers(self) -> None:
         self._on_time()
@@ -277,7 +277,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return ApiError(
             "head_too_large",
             f"The request's head has more than {limits.max_head_bytes} bytes or {limits.max_headers} headers.",
-            "Ask for long lists of keys with POST /v1/views/{view}/query.",
+            "Request long lists of keys with POST /v1/views/{view}/query.",
         )
 
     def _refuse(self, error: ApiError, answered: RequestResponseCycle | None = None) -> None:
@@ -327,7 +327,7 @@ class _Refused(Protocol):
 
 
 def _crowded() -> ApiError:
-    return ApiError("overloaded", "This worker has as many connections as it may have.", "Try again in a moment.")
+    return ApiError("overloaded", "This worker has reached its maximum of connections.", "Try again in a moment.")
 
 
 def _head_bytes(scope: Scope) -> int:

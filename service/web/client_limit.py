@@ -53,8 +53,8 @@ class ClientLimit:
         if self.waiting[client] >= self._most:
             error = ApiError(
                 "rate_limited",
-                f"{self._most} requests of this client wait here already.",
-                "Send the next one after them.",
+                f"{self._most} requests of this client are already waiting.",
+                "Send further requests when these are answered.",
             )
             await send_reply(send, problem_reply(error, scope["path"]))
             return

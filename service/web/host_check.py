@@ -30,17 +30,19 @@ class HostCheck:
         """Why a request is not served: ``bad_request``, ``host_refused``."""
         version = scope.get("http_version")
         if version not in _VERSIONS:
-            return ApiError("bad_request", f"HTTP/{version} is not spoken here.", "Ask with HTTP/1.1.")
+            return ApiError("bad_request", f"HTTP/{version} is not supported.", "Use HTTP/1.1.")
         host: bytes | None = scope.get(SCOPE_KEY, b"")
         if host is None:
-            return ApiError("bad_request", "The request's head has two meanings.", "Send one Host, and no odd coding.")
+            return ApiError(
+                "bad_request", "The request's head is ambiguous.", "Send one Host, and a standard transfer coding."
+            )
         if SCOPE_KEY not in scope:
             return ApiError("bad_request", "The request has no Host.") if version == "1.1" else None
         if self._loopback_only and not _LOOPBACK.fullmatch(host):
             return ApiError(
                 "host_refused",
-                f"Without access control this service answers only to names of this machine, not to {_shown(host)!r}.",
-                "Ask 127.0.0.1 or localhost, or set [auth] (docs/security.md).",
+                f"Without access control this service accepts only a Host of this machine, not {_shown(host)!r}.",
+                "Use 127.0.0.1 or localhost, or set [auth] (docs/security.md).",
             )
         if len(self.known) >= _MOST_KNOWN:
             self.known.clear()

@@ -317,4 +317,4 @@ def test_postgresql_has_no_global_ids(postgres_site: Site, minimum: str) -> None
 def test_a_position_that_the_log_has_not_got_to(postgres_site: Site) -> None:
     reply = ask(postgres_site, "FFFF/0", 0.1)
     assert (reply.status_code, reply.json()["code"]) == (400, "bad_request")
-    assert "its log ends at" in reply.json()["detail"]
+    assert "log ends at" in reply.json()["detail"]

@@ -83,7 +83,7 @@ class AdhocAnswers:
         """The view that a query means; if there is none, or it is to `run` anyhow, the upstream's answer, which has all
         of `minimum`. ApiError."""
         if not self._settings.enabled:
-            raise ApiError("forbidden", "Queries that name no view are not run here.", "Set [adhoc] enabled = true.")
+            raise ApiError("forbidden", "Ad-hoc queries are disabled.", "Set [adhoc] enabled = true.")
         if len(sql) > _MAX_SQL:
             raise ApiError("too_large", f"The SQL has {len(sql)} characters.", f"At most {_MAX_SQL} are read.")
         try:
@@ -91,7 +91,7 @@ class AdhocAnswers:
         except (InvalidQuery, UnsupportedQuery) as error:
             raise invalid(sql, error) from None
         if any(name.startswith(CLAIMS) for name in spelling.parameters):
-            raise ApiError("query_invalid", "Only views can answer by claims of the token.", "Name the view.")
+            raise ApiError("query_invalid", "Ad-hoc queries cannot use claims of the token.", "Name the view.")
         match = None if run else await self._matcher.match(spelling, await self._planning_catalog())
         if match is not None:
             return match

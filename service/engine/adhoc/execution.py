@@ -75,7 +75,9 @@ class Running:
     async def run(self, spelling: Spelling, given: dict[str, Any], minimum: Position | None) -> ReadReply:
         """The upstream's answer, as it is now, with all of `minimum`. ApiError."""
         if self._waiting >= _WAITING * self.settings.concurrent_queries:
-            raise ApiError("overloaded", "Too many queries wait for the database.", "Try again in a moment.")
+            raise ApiError(
+                "overloaded", "Too many ad-hoc queries are waiting for the database.", "Try again in a moment."
+            )
         self._waiting += 1
         try:
             if minimum is not None:
@@ -97,7 +99,7 @@ class Running:
         found = await self.upstream.lookups.forward([(known.described.text, texts)], most)
         if found.columns[0] != known.described.columns:
             self._known.pop(spelling.sql, None)
-            raise ApiError("read_timeout", "The columns of a table have changed in this moment.", retryable=True)
+            raise ApiError("read_timeout", "The columns of a table have just changed.", retryable=True)
         return ReadReply([_answer(known.described, found)], found.version, asked_ms, AnswerSource.QUERY)
 
     async def _describe(self, sql: str) -> _Known:
@@ -135,7 +137,7 @@ def problem_of(error: UpstreamError) -> ApiError:
     if error.code in _REFUSALS:
         return ApiError("query_invalid", f"The database refuses it: {error.told}")
     if error.code == "too_large":
-        return ApiError("too_large", error.told, "Ask for less, as by a LIMIT.")
+        return ApiError("too_large", error.told, "Request fewer rows, for example by a LIMIT.")
     if error.code == "timeout":
-        return ApiError("read_timeout", "The query takes longer than the database lets it.", retryable=False)
+        return ApiError("read_timeout", "The query exceeded the database's statement timeout.", retryable=False)
     return forward_problem(error)

@@ -291,7 +291,7 @@ class Operations:
     def _registered(self, name: str) -> RegisteredView:
         registered = self._runtime.registry.views.get(name)
         if registered is None:
-            raise ApiError("view_not_found", f"There is no view {name!r}.")
+            raise ApiError("view_not_found", f"View {name!r} does not exist.")
         return registered
 
     def _installed(self, name: str) -> InstalledView:

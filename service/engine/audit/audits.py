@@ -110,7 +110,7 @@ class Audits:
     def begin(self, wanted: AuditOptions) -> dict[str, Any]:
         """Starts one. Raises `ApiError`."""
         if self._task is not None and not self._task.done():
-            raise ApiError("audit_running", "An audit is running already; GET /v1/audit says how far it is.")
+            raise ApiError("audit_running", "An audit is already running; GET /v1/audit returns its progress.")
         audited, left_out = self._views(wanted)
         state = self._state = AuditState(way=wanted.way)
         job = AuditJob(self._settings, self._leaf.path, audited, wanted.way, wanted.sample, wanted.shown, wanted.time_s)
@@ -134,7 +134,7 @@ class Audits:
         for name in names:
             registered = self._registry.views.get(name)
             if registered is None:
-                raise ApiError("view_not_found", f"There is no view {name!r}.")
+                raise ApiError("view_not_found", f"View {name!r} does not exist.")
             installed = registered.installed
             tier = "" if installed is None else installed.plan.tier.value
             if installed is None or installed.tombstone or installed.status is not Status.READY:

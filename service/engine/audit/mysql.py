@@ -43,7 +43,7 @@ class HeldMySql:
                     return Taken(snapshot, snapshot.position)
         except (ServerError, ConnectionBroken) as problem:
             raise self._pool.error(problem) from None
-        raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
+        raise UpstreamError("failed", "The server reported inconsistent binary-log positions.", retryable=True)
 
     def _question(self) -> PlaceQuestion | BracketQuestion:
         flavour = self._pool.flavour

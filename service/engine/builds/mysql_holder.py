@@ -125,7 +125,9 @@ class _Reader:
         except TimeoutError:
             raise UpstreamError("timeout", "A process that reads for Spark does not answer.", retryable=True) from None
         if not line:
-            raise UpstreamError("failed", "A process that reads for Spark has ended; the log says why.", None, True)
+            raise UpstreamError(
+                "failed", "A process that reads for Spark has ended; the log has the reason.", None, True
+            )
         told: dict[str, Any] = json.loads(line)
         if "error" in told:
             raise UpstreamError(told["error"], told["detail"], told.get("hint"), retryable=True)

@@ -215,7 +215,7 @@ class _Opened:
             async for rows in rows_of(self.build.files(index, manifest), BATCH_ROWS):
                 yield rows
         except OSError as error:
-            raise UpstreamError("failed", f"A build cannot be read: {error}.", retryable=True) from None
+            raise UpstreamError("failed", f"The build cannot be read: {error}.", retryable=True) from None
 
 
 def spark_way(settings: Settings, upstream: Upstream) -> SparkWay | None:

@@ -54,9 +54,9 @@ class Subscribed:
             raise no_stream()
         if epoch != self._leaf.epoch:
             # Another engine may have given the view's number to another one.
-            raise ApiError("must_refetch", "The change stream was started anew.")
+            raise ApiError("must_refetch", "The change stream was restarted.")
         if view not in self._registry.installations:
-            raise ApiError("view_not_found", "The view was replaced or dropped in this moment.")
+            raise ApiError("view_not_found", "The view was just replaced or dropped.")
         followers = self._followers.setdefault(view, {})
         for key in keys:
             followers.setdefault(key, set()).add(follower)

@@ -130,7 +130,9 @@ def forwarded_answer(
         # A label that a type has since: the view is planned anew when that is noticed.
         raise ApiError("view_broken", f"{error}.", retryable=True) from None
     if window is not None:
-        raise ApiError("too_large", "These rows are too many to be kept, so they can only be read whole.")
+        raise ApiError(
+            "too_large", "The key is too large to be stored, so its pages cannot be read; read it as a whole."
+        )
     types = column_types(view.relation)
     columns = [(output.name, i, types[output.column]) for i, output in enumerate(view.output)]
     row_json = compile_row(columns, leaf.info(id_).serving.bigint_text)

@@ -220,7 +220,7 @@ class Misses:
         name = item.view
         registered = self._registry.views.get(name)
         if registered is None:
-            raise ApiError("view_not_found", f"There is no view {name!r}.")
+            raise ApiError("view_not_found", f"View {name!r} does not exist.")
         installed = registered.installed
         if installed is None or installed.status is Status.BROKEN:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
@@ -233,7 +233,7 @@ class Misses:
             detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."
             raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": progress})
         if item.id not in (None, installed.id) or not _fits(self._leaf.info(installed.id), item):
-            raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
+            raise ApiError("view_building", f"View {name!r} was just replaced by one with other parameters.")
         return installed
 
     def fail_all(self, error: ApiError) -> None:

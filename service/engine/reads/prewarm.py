@@ -110,7 +110,7 @@ class Prewarm:
 
     def _asked(self, view: str, keys: Sequence[object]) -> Filling:
         if view not in self._registry.views:
-            raise ApiError("view_not_found", f"There is no view {view!r}.")
+            raise ApiError("view_not_found", f"View {view!r} does not exist.")
         filling = Filling(view, len(keys))
         self._fillings.append(filling)
         return filling

@@ -32,7 +32,7 @@ class LogEnd:
         if end is not None and position > end:
             raise ApiError(
                 "bad_request",
-                f"{version_text(position)} is no version of the database yet: its log ends at {version_text(end)}.",
+                f"{version_text(position)} is not reached yet: the database's log ends at {version_text(end)}.",
                 "Send the version of an earlier answer, or a position that the database has printed.",
             )
 

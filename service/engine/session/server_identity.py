@@ -53,7 +53,7 @@ class Lineage:
         if position > end:
             raise ApiError(
                 "bad_request",
-                f"{version_text(position)} is a version of a database server that was replaced; the one that answers "
-                f"now is at {version_text(end)}.",
+                f"{version_text(position)} is a version of a replaced database server; the current one "
+                f"is at {version_text(end)}.",
                 "Read without it, and go on with the version of that answer.",
             )

@@ -150,7 +150,7 @@ class Session:
             definition = registered.definition
             try:
                 if definition in self.poisoned:
-                    raise ApiError("view_broken", "The engine failed at installing this view; its log says more.")
+                    raise ApiError("view_broken", "The engine failed to install this view; its log has the reason.")
                 planning = installer.planning(fresh, definition, checks=checks)
                 async with self.parts.upstream.session() as upstream:
                     plan = await planning.plan(upstream, definition, known.get(definition))

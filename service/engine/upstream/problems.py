@@ -13,27 +13,27 @@ _REFUSALS = {"invalid": "query_failed", "parameter": "parameter_type", "too_larg
 
 
 def no_stream() -> ApiError:
-    """What a read that missed gets while nothing can be computed."""
+    """The problem of a missed read while there is no change stream."""
     return ApiError(
         "upstream_unavailable",
-        "There is no change stream from the database right now; what is cached is still served.",
-        "Try again in a moment: the stream is started again by itself.",
+        "The change stream of the database is down; cached keys are still answered.",
+        "Try again in a moment: the stream restarts automatically.",
     )
 
 
 def forward_problem(error: BaseException) -> ApiError:
-    """The problem of a read that could not be forwarded; said in the log, too."""
+    """The problem of a read whose fallback to the database failed, which is also logged."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, UpstreamError):
         log.warning("forwarded read failed", reason=error.detail, code=error.code)
         return upstream_problem(error)
     log.error("forwarded read failed", exc_info=error)
-    return ApiError("internal_error", "The read could not be forwarded to the database.")
+    return ApiError("internal_error", "The fallback to the database failed.")
 
 
 def upstream_problem(error: UpstreamError) -> ApiError:
-    """The problem that a client sees when the upstream could not do what was asked."""
+    """The problem of a failure of the upstream."""
     return ApiError(upstream_code(error), error.told, retryable=error.retryable)
 
 

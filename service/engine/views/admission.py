@@ -121,7 +121,7 @@ def _too_large(view: View, wanted: float, free: float, budget_bytes: int) -> Api
     others = ", and other views that are kept whole leave less than that" if wanted <= budget_bytes else ""
     return ApiError(
         "too_large",
-        f"View {view.name!r} needs about {_megabytes(wanted)} that must be in memory as a whole. The memory budget is "
+        f"View {view.name!r} needs about {_megabytes(wanted)} for full materializations. The memory budget is "
         f"{_megabytes(budget_bytes)}{others}.",
         "Give [engine] memory more; or give the view a parameter that is compared with a column of a table, so that "
         "only what is read is kept; or put it with tier = 'refresh'.",

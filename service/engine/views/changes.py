@@ -53,14 +53,14 @@ class Changes:
         """Registers a view, or replaces it; `at_ms`: when several services are told the same. Raises `ApiError`."""
         async with self._alone():
             if create_only and name in self.installer.registry.views:
-                raise ApiError("view_exists", f"There is a view {name!r} already.")
+                raise ApiError("view_exists", f"View {name!r} exists already.")
             return await self._put(Definition(name, sql, Origin.HTTP, options), at_ms)
 
     async def install(self, definition: Definition) -> None:
         """Registers a view that nobody put. Raises `ApiError`."""
         async with self._alone():
             if definition.name in self.installer.registry.views:
-                raise ApiError("view_exists", f"There is a view {definition.name!r} already.")
+                raise ApiError("view_exists", f"View {definition.name!r} exists already.")
             self._require_stream()
             await self._install(definition)
 
@@ -69,7 +69,7 @@ class Changes:
         async with self._alone():
             registered = self.installer.registry.views.get(name)
             if registered is None:
-                raise ApiError("view_not_found", f"There is no view {name!r}.")
+                raise ApiError("view_not_found", f"View {name!r} does not exist.")
             self._drop(registered)
             # Others were not put by anybody, so nobody else has to be told.
             if registered.definition.origin is Origin.HTTP:
@@ -174,7 +174,7 @@ class Changes:
             # The next engine is given what there was, and nobody else is told of this.
             self._restore(definition.name, was)
             raise ApiError(
-                "internal_error", f"View {definition.name!r} cannot be installed; the engine's log says more."
+                "internal_error", f"View {definition.name!r} cannot be installed; the engine's log has the reason."
             )
 
     async def _planned(self, definition: Definition) -> list[tuple[Definition, ViewPlan]]:
@@ -246,7 +246,8 @@ class Changes:
         except StateError as error:
             log.error("views cannot be kept", reason=str(error))
             raise ApiError(
-                "internal_error", "The change is in effect, but cannot be kept over a restart; the log says why."
+                "internal_error",
+                "The change is in effect, but cannot be kept over a restart; the log has the reason.",
             ) from None
 
 

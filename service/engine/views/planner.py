@@ -48,7 +48,7 @@ class TableChecks:
     _found: dict[str, TableRefusedError | None] = field(default_factory=dict)
 
     async def refusal(self, session: UpstreamSession, tables: Iterable[str]) -> TableRefusedError | None:
-        """Why one of these cannot be followed; one whose changes cannot be had at all comes first."""
+        """Why one of these cannot be followed; one whose changes cannot be read at all comes first."""
         new = sorted(t for t in tables if t not in self.followed and t not in self._found)
         if new:
             said = await self.ask(session, new)

@@ -102,7 +102,7 @@ class FollowedTables:
         now = (await session.load_catalog(wanted)).tables
         for table in wanted:
             if table not in layouts or table not in fresh.tables or table not in now:
-                raise TableRefusedError(f"Table {table} is gone.", None)
+                raise TableRefusedError(f"Table {table} does not exist any more.", None)
             if now[table].columns != fresh.tables[table].columns or any(broken(fresh.tables[table], now[table])):
                 raise TableAlteredError(table)
         for refusal in (await self.refusals(session, wanted)).values():

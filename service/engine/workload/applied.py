@@ -76,8 +76,8 @@ class AppliedWorkload:
             if view not in self._registry.views:
                 raise ApiError(
                     "view_not_found",
-                    f"The model has a view {view!r}, which is none of this service.",
-                    "Is it the model of another service? If the view was dropped, make the model anew.",
+                    f"View {view!r} of the model does not exist in this service.",
+                    "Check that the model is of this service. If the view was dropped, create a new model.",
                 )
         self._keep(model)
         self._undo()
@@ -125,7 +125,7 @@ class AppliedWorkload:
                 os.fsync(file.fileno())
             beside.replace(self._path)
         except OSError as error:
-            raise ApiError("internal_error", f"The model cannot be kept in {self._path}: {error.strerror}.") from None
+            raise ApiError("internal_error", f"The model cannot be stored in {self._path}: {error.strerror}.") from None
 
     def _moved(self, _: Position) -> None:
         """The engine may be another one, or a view."""

@@ -165,7 +165,7 @@ def _problems(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
         log.error("admin request failed", path=request.url.path, exc_info=error)
-        return problem(ApiError("internal_error", "The supervisor's log says more."), request)
+        return problem(ApiError("internal_error", "The request failed; the supervisor's log has the reason."), request)
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:
@@ -361,7 +361,7 @@ def _engine(app: FastAPI, engine: Control) -> None:
     async def evict(body: EvictKeys) -> Evicted:
         """Evict keys; they are filled again when they are read."""
         if body.view is None and body.state_bytes is None:
-            raise ApiError("bad_request", "Say which view's keys, or how many state_bytes, to evict.")
+            raise ApiError("bad_request", "The request must name a view, or state_bytes, to evict.")
         return Evicted(**await engine.call("evict", **body.model_dump()))
 
 

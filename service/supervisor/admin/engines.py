@@ -106,7 +106,7 @@ class Engines:
         views = await self._those_there("views")
         states = [view for of_shard in views for view in of_shard if view["name"] == name]
         if not states:
-            raise ApiError("view_not_found", f"There is no view {name!r}.")
+            raise ApiError("view_not_found", f"View {name!r} does not exist.")
         return states
 
     async def _plan(self, name: str) -> Any:

@@ -52,7 +52,7 @@ class Registering:
         async with self._changing:
             before = await self._before(everyone, name)
             if before.view is not None and wanted["create_only"]:
-                raise ApiError("view_exists", f"There is a view {name!r} already.")
+                raise ApiError("view_exists", f"View {name!r} exists already.")
             done = await self._change(before, name, "put", wanted)
             return {
                 "name": name,

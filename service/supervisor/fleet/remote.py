@@ -51,7 +51,9 @@ class RemoteControl:
         except httpx.ReadTimeout:
             raise ApiError("read_timeout", f"{self.address} did not answer within {_TIMEOUT_S:g} s.") from None
         except httpx.HTTPError as error:
-            raise ApiError("engine_unavailable", f"{self.address} went away: {type(error).__name__}.") from None
+            raise ApiError(
+                "engine_unavailable", f"{self.address} closed the connection: {type(error).__name__}."
+            ) from None
         return self._result(response)
 
     def _headers(self) -> dict[str, str]:
@@ -70,11 +72,11 @@ class RemoteControl:
         if response.status_code in (401, 403):
             raise ApiError(
                 "engine_unavailable",
-                f"{self.address} does not let the gateway in.",
+                f"{self.address} rejects the gateway's token.",
                 "Set [gateway] admin_token or admin_token_file to a token with the right admin.",
             )
         if response.status_code == 413:
-            raise ApiError("too_large", f"{self.address} takes no request that long.")
+            raise ApiError("too_large", f"{self.address} rejects the request as too large.")
         if not isinstance(reply, dict) or not reply.keys() & {"result", "error"}:
             raise ApiError("engine_unavailable", f"{self.address} answered with status {response.status_code}.")
         if "error" in reply and reply["error"]["code"] not in KINDS:

@@ -75,5 +75,5 @@ class Replicas:
         """Of the one that is best, as it was said last: who asks does not wait for pods that do not answer."""
         there = [pod.health for pod in self.pods if pod.health is not None]
         if not there:
-            raise ApiError("engine_unavailable", f"No pod of shard {self.pods[0].shard} is there.")
+            raise ApiError("engine_unavailable", f"No pod of shard {self.pods[0].shard} can be reached.")
         return min(there, key=lambda health: (not health["ready"], not health["streaming"], health["age_ms"]))

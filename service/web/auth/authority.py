@@ -88,11 +88,11 @@ class Authority:
         principal = self._of_file(token)
         if principal is None:
             if self._signed is None or not self._signed.takes(token):
-                raise ApiError("unauthenticated", "The token is not known here.", _HINT)
+                raise ApiError("unauthenticated", "The token is unknown.", _HINT)
             principal, holds_s = await self._signed.verify(token), self._signed.holds_s
         left_s = holds_s if principal.expires_at is None else principal.expires_at - time.time()
         if left_s <= 0:
-            raise ApiError("unauthenticated", "The token has expired.", "Get a new one.")
+            raise ApiError("unauthenticated", "The token has expired.", "Request a new one.")
         return Decision(principal, time.monotonic() + min(holds_s, left_s))
 
     def _of_file(self, token: str) -> Principal | None:

@@ -125,4 +125,4 @@ async def _end(scope: Scope, send: Send, started: bool) -> None:
     elif started:
         await send({"type": "http.response.body", "body": b""})
     else:
-        await refuse(scope, send, ApiError("unauthenticated", "The token has expired meanwhile.", "Get a new one."))
+        await refuse(scope, send, ApiError("unauthenticated", "The token has expired meanwhile.", "Request a new one."))

@@ -106,7 +106,7 @@ class KeySet:
         if name is not None and all(key.name != name for key in self._keys):
             await self._refresh(self._again_s)
         if not self._keys:
-            raise ApiError("auth_unavailable", "The keys that tokens are verified with cannot be had.")
+            raise ApiError("auth_unavailable", "The keys for the verification of tokens cannot be fetched.")
         fitting = [key for key in self._keys if algorithm in key.algorithms]
         return [key for key in fitting if name is None or key.name in (name, None)]
 

@@ -54,11 +54,11 @@ class JwtVerifier:
         except InvalidSignatureError:
             return None
         except ExpiredSignatureError:
-            raise ApiError("unauthenticated", "The token has expired.", "Get a new one.") from None
+            raise ApiError("unauthenticated", "The token has expired.", "Request a new one.") from None
         except ImmatureSignatureError:
             raise ApiError("unauthenticated", "The token is not valid yet.") from None
         except (PyJWTError, ValueError, TypeError, OverflowError):
-            raise ApiError("unauthenticated", "The token is not one that this service takes.") from None
+            raise ApiError("unauthenticated", "The token is not valid for this service.") from None
 
     def _claims(self, key: VerifyingKey, token: str) -> dict[str, Any]:
         settings = self._settings
@@ -102,7 +102,7 @@ def _header(token: str) -> tuple[str | None, str]:
     name, algorithm = header.get("kid"), header.get("alg")
     # What is critical we do not know (RFC 7515, 4.1.11).
     if not isinstance(algorithm, str) or not isinstance(name, str | None) or "crit" in header:
-        raise ApiError("unauthenticated", "The token is not one that this service takes.")
+        raise ApiError("unauthenticated", "The token is not valid for this service.")
     return name, algorithm
 
 

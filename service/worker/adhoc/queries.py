@@ -83,7 +83,7 @@ class Queries:
 
     def _check(self, principal: Principal | None) -> None:
         if not self.enabled:
-            raise ApiError("forbidden", "Queries that name no view are not run here.", "Set [adhoc] enabled = true.")
+            raise ApiError("forbidden", "Ad-hoc queries are disabled.", "Set [adhoc] enabled = true.")
         if principal is not None and Right.QUERY not in principal.rights:
             raise ApiError("forbidden", f"This token does not have the right to {Right.QUERY}.", "Use one that has it.")
 
@@ -143,7 +143,9 @@ def _by_name(params: Params) -> dict[str, Any]:
         orjson.dumps(given)
     except TypeError:
         raise ApiError(
-            "invalid_request", "A parameter is no JSON value that fits.", "Send large numbers as text."
+            "invalid_request",
+            "A parameter must be a JSON string, boolean, null or a number of at most 64 bits.",
+            "Send large numbers as text.",
         ) from None
     return given
 

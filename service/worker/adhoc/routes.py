@@ -26,7 +26,7 @@ def add_query(app: FastAPI, queries: AnyQueries | None) -> None:
     async def run_query(request: Request, body: Query) -> Response:
         """Run an ad-hoc query: a view with the same fingerprint answers it, else the database."""
         if queries is None:
-            raise ApiError("forbidden", "Queries that name no view are not run here.")
+            raise ApiError("forbidden", "Ad-hoc queries are disabled.")
         reply = await queries.answer(body.sql, body.params, principal_of(request.scope), request.scope["headers"])
         headers = {name.decode(): value.decode() for name, value in reply.headers}
         return Response(reply.body, reply.status, headers)

@@ -21,7 +21,7 @@ class Waiting:
             self.refused += 1
             raise ApiError(
                 "overloaded",
-                f"{self.count} requests wait here for the engine already; what is cached is still served.",
+                f"{self.count} requests already wait for the engine; cached keys are still answered.",
                 "Try again in a moment.",
             )
         self.count += 1

@@ -38,7 +38,7 @@ def _found(txn: LeafTransaction, info: ViewInfo | None, wanted: WantedRead, stat
     if info is None or not info.listed:
         return Found(gone="The view was replaced or dropped.")
     if info.status == "broken":
-        return Found(gone=f"The view cannot be kept up to date: {info.reason or 'its reason is not known'}.")
+        return Found(gone=f"The view is broken: {info.reason or 'the reason is unknown'}.")
     if info.status == ELSEWHERE:
         return Found(gone="The view is kept by another shard now.")
     answer = answer_in(txn, info, wanted.values, wanted.window)

@@ -191,8 +191,8 @@ class Reads:
         if route.info.status == "broken":
             raise ApiError(
                 "view_broken",
-                f"View {name!r} cannot be kept up to date: {without_stop(route.info.reason or 'nobody knows why')}.",
-                "Change the view, or what it reads, and put it again.",
+                f"View {name!r} is broken: {without_stop(route.info.reason or 'the reason is unknown')}.",
+                "Change the view or its tables, and register it again.",
             )
         if route.info.status == ELSEWHERE:
             detail = f"View {name!r} is kept whole by another shard."
@@ -204,11 +204,11 @@ class Reads:
             return ApiError("engine_unavailable", "The engine has not started yet.", "Try again in a moment.")
         if self.catalog is not None and not self.catalog.known:
             hint = "Try again in a moment: the engine has started and is planning them."
-            return ApiError("view_building", "Which views there are is not known yet.", hint)
+            return ApiError("view_building", "The catalog of views is not loaded yet.", hint)
         named = [view for view, route in self.routes.items() if not route.info.serving.hidden]
         near = get_close_matches(name, readable(principal, named), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
-        return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
+        return ApiError("view_not_found", f"View {name[:80]!r} does not exist.", hint)
 
     async def serve(
         self, wanted: Sequence[WantedRead], wait_s: float | None = None, minimum: Position | None = None

@@ -73,7 +73,7 @@ class ViewReads:
             raise ApiError(
                 "method_not_allowed",
                 f"{scope['method']} is not for {scope['path']}.",
-                "GET it; for many keys POST to it with /query behind.",
+                "Use GET; for many keys POST to its path with /query appended.",
             )
         route = self._reads.route(name, principal_of(scope))
         try:

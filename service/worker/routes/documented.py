@@ -109,7 +109,9 @@ def _handle_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def routing(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404:
-            return problem(request, ApiError("not_found", f"Nothing is at {request.url.path}.", "See /openapi.json."))
+            return problem(
+                request, ApiError("not_found", f"Path {request.url.path} does not exist.", "See /openapi.json.")
+            )
         if error.status_code == 405:
             refused = ApiError("method_not_allowed", f"{request.method} is not for {request.url.path}.")
             return problem(request, refused, dict(error.headers or {}))

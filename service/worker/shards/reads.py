@@ -193,8 +193,8 @@ class ShardedReads:
         self.outcomes["apart"] += 1
         raise ApiError(
             "versions_apart",
-            "What is asked for is kept by several shards and changes too fast to be had at one version.",
-            "Try again, or ask for less at once.",
+            "The requested keys are on several shards and change too fast for a common version.",
+            "Try again, or request fewer keys at once.",
         )
 
     async def _met(

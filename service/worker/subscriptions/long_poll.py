@@ -40,7 +40,9 @@ async def _collect(subscription: Subscription, entries: list[Entry]) -> None:
 
 def _reply(entries: list[Entry], after: str | None) -> Reply:
     if any(entry.kind is EventKind.MUST_REFETCH for entry in entries):
-        raise ApiError("must_refetch", "What has changed since then is not known.", "Begin anew: ask without 'after'.")
+        raise ApiError(
+            "must_refetch", "The changes since that token are no longer logged.", "Start again without 'after'."
+        )
     token = entries[-1].token if entries else after or ""
     rows = next((entry.json for entry in entries if entry.kind is EventKind.SNAPSHOT), b"null")
     changes = b",".join([entry.json for entry in entries if entry.kind is EventKind.CHANGE])

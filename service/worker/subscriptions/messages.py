@@ -39,7 +39,7 @@ def id_of(message: dict[str, Any]) -> Id:
     number = message.get("id")
     if isinstance(number, bool) or not isinstance(number, str | int) or len(str(number)) > _MAX_ID_CHARS:
         raise ApiError(
-            "bad_request", f"A message's 'id' is a number, or a string of at most {_MAX_ID_CHARS} characters."
+            "bad_request", f"A message's 'id' must be a number, or a string of at most {_MAX_ID_CHARS} characters."
         )
     return number
 
@@ -48,7 +48,7 @@ def type_of(message: dict[str, Any]) -> str:
     """`SUBSCRIBE` or `UNSUBSCRIBE`. ApiError ``bad_request``."""
     found = message.get("type")
     if found not in (SUBSCRIBE, UNSUBSCRIBE):
-        raise ApiError("bad_request", "A message's 'type' is 'subscribe' or 'unsubscribe'.")
+        raise ApiError("bad_request", "A message's 'type' must be 'subscribe' or 'unsubscribe'.")
     return str(found)
 
 
@@ -58,17 +58,17 @@ def wanted_of(message: dict[str, Any]) -> tuple[str, dict[str, Any], str | None]
     if not isinstance(view, str) or not isinstance(params, dict) or not isinstance(after, str | None):
         raise ApiError(
             "bad_request",
-            "A subscription has a view's name, its parameters as an object, and a token to go on after, if it has one.",
-            'As in {"type": "subscribe", "id": 1, "view": "story", "params": {"id": 7}}.',
+            "A message 'subscribe' must have a view's name; 'params', an object, and 'after', a token, are optional.",
+            'For example {"type": "subscribe", "id": 1, "view": "story", "params": {"id": 7}}.',
         )
     return view, params, after
 
 
 def there_already(number: Id) -> ApiError:
     """Why it cannot be subscribed to."""
-    return ApiError("bad_request", f"There is a subscription with the id {number!r} already.")
+    return ApiError("bad_request", f"A subscription with the id {number!r} exists already.")
 
 
 def not_there(number: Id) -> ApiError:
     """Why it cannot be unsubscribed from."""
-    return ApiError("bad_request", f"There is no subscription with the id {number!r}.")
+    return ApiError("bad_request", f"Subscription {number!r} does not exist.")

@@ -65,8 +65,8 @@ def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Princi
     if window is not None:
         raise ApiError(
             "parameter_unknown",
-            "A subscription follows all rows of a key, not a page of them.",
-            "Leave 'limit' out; a view with a LIMIT of its own keeps it.",
+            "A subscription covers all rows of a key; pages are not supported.",
+            "Omit 'limit'; a LIMIT in the view's SQL applies.",
             members={"parameter": "limit"},
         )
     after = taken.get(_AFTER) or _last_event_id(headers)
@@ -94,7 +94,7 @@ def _without(query: bytes, names: set[str]) -> tuple[bytes, dict[str, str]]:
             kept.append(part)
         elif name in taken:
             raise ApiError(
-                "parameter_type", f"Parameter {name!r} is given more than once.", members={"parameter": name}
+                "parameter_type", f"Parameter {name!r} must be given only once.", members={"parameter": name}
             )
         else:
             taken[name] = unquote_plus(raw_value.decode("latin-1"))

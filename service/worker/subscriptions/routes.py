@@ -70,7 +70,7 @@ class SubscribeRoute:
             raise ApiError("method_not_allowed", f"{scope['method']} is not for {scope['path']}.", "GET it.")
         if scope["path"] == PATH:
             raise ApiError(
-                "bad_request", f"{PATH} takes WebSockets only.", "Follow one view at /v1/views/{view}/subscribe."
+                "bad_request", f"{PATH} takes WebSockets only.", "Subscribe to one view at /v1/views/{view}/subscribe."
             )
         asked = await self._asked(scope)
         subscription = await self.subscriptions.subscribe(asked.wanted, asked.after, principal_of(scope))
@@ -131,5 +131,5 @@ def _check_socket(scope: Scope, settings: SubscriptionSettings) -> None:
         raise ApiError(
             "forbidden",
             f"Pages of {origin[:80]!r} may not subscribe.",
-            "Name the origin in [subscriptions] origins, if they should.",
+            "To allow them, add the origin to [subscriptions] origins.",
         )

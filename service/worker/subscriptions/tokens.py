@@ -35,7 +35,7 @@ def read_token(text: str) -> Resume:
     except ApiError:
         raise ApiError(
             "bad_request",
-            f"{text[:80]!r} is not what a subscription can be resumed with.",
+            f"{text[:80]!r} is not a resume token of a subscription.",
             "Send the id of the last event, or the version of an answer.",
         ) from None
 

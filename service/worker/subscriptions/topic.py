@@ -182,6 +182,6 @@ class Topic:
         if len(rows) > self.settings.topic_bytes:
             raise ApiError(
                 "too_large",
-                f"The answer is larger than the {self.settings.topic_bytes} bytes that may be subscribed to.",
+                f"The answer is larger than the {self.settings.topic_bytes} bytes of the maximum for subscriptions.",
                 "Subscribe to fewer rows: with more parameters, or a LIMIT.",
             )

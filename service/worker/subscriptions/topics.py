@@ -117,7 +117,7 @@ class Subscriptions:
         ``must_refetch``, ``too_large``, ``rate_limited``."""
         resume = None if after is None else read_token(after)
         if self.closing:
-            raise ApiError("engine_unavailable", "This server is going away.", "Connect again.")
+            raise ApiError("engine_unavailable", "This server is stopping.", "Connect again.")
         # Those that wait count, too.
         client = None if principal is None else principal.name
         self._comes(client)
@@ -137,9 +137,13 @@ class Subscriptions:
     def _comes(self, client: str | None) -> None:
         """A subscriber more. ApiError: there may be no more, or no more of a client that has a name."""
         if self._subscribers.total() >= self._settings.subscribers:
-            raise ApiError("rate_limited", "There are too many subscribers here.", "Try again later.")
+            raise ApiError("rate_limited", "This worker has reached its maximum of subscriptions.", "Try again later.")
         if client is not None and self._subscribers[client] >= self._settings.client_subscribers:
-            raise ApiError("rate_limited", "There are too many subscribers of this client here.", "Try again later.")
+            raise ApiError(
+                "rate_limited",
+                "This client has reached its maximum of subscriptions at this worker.",
+                "Try again later.",
+            )
         self._subscribers[client] += 1
 
     def _goes(self, client: str | None) -> None:
@@ -183,7 +187,7 @@ class Subscriptions:
         topic = Topic(wanted, self._settings, self._held)
         try:
             if any(key_bytes(part) > _MAX_KEY_BYTES for part in topic.keys):
-                raise ApiError("too_large", "The parameters are too large to be subscribed to.", "Read it instead.")
+                raise ApiError("too_large", "The parameters are too large for a subscription.", "Read it instead.")
             self._make_room()
             await self._following.start(topic)
         except BaseException:
@@ -202,7 +206,9 @@ class Subscriptions:
             for topic in self._topics.values():
                 topic.shorten()
         if self._is_full() or self._are_too_many():
-            raise ApiError("rate_limited", "Too much is subscribed to here.", "Try again later.")
+            raise ApiError(
+                "rate_limited", "This worker has reached its maximum of subscribed answers.", "Try again later."
+            )
 
     def _grown(self, topic: Topic) -> bool:
         """A topic has something new. Whether there is room for it."""

@@ -30,7 +30,7 @@ _ASK_S, _ASK_MOST_S = 0.05, 5.0
 _TOPICS_AT_ONCE = 50
 #: Between attempts to find the engine again.
 _CONNECT_S = 0.2
-_CONTINUITY = "The change stream was started anew."
+_CONTINUITY = "The change stream was restarted."
 
 
 class TopicUpdates:

@@ -33,7 +33,7 @@ def check_problem(answer: httpx.Response, status: int, code: str) -> dict[str, o
 def test_a_reason_that_is_a_sentence_ends_once(run: Run) -> None:
     async def test(service: Service) -> None:
         answer = await service.http.get("/v1/views/broken?id=7")
-        assert answer.json()["detail"] == "View 'broken' cannot be kept up to date: Column votes has gone."
+        assert answer.json()["detail"] == "View 'broken' is broken: Column votes has gone."
 
     run(test)
 

@@ -72,7 +72,7 @@ async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> C
         if columns == again:
             break
     else:
-        raise UpstreamError("failed", "Tables are being altered all the time; their columns cannot be read.")
+        raise UpstreamError("failed", "Columns cannot be read, since tables are altered continuously.")
     constrained = frozenset(json[0]) if json else frozenset()
     rows = _column_rows(columns, constrained)
     (database, connection_collation) = session[0]

@@ -98,7 +98,7 @@ async def begin_locked(wire: Wire, flavour: Flavour) -> Exact:
         # Told of another connection's place, perhaps; the end of the log is this one's.
         snapshot = BinlogSnapshot(end_place(await wire.query(flavour.log_end)))
     if snapshot is None:
-        raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
+        raise UpstreamError("failed", "The server reported inconsistent binary-log positions.", retryable=True)
     return snapshot
 
 

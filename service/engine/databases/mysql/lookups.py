@@ -131,7 +131,7 @@ class MySqlLookups:
                 found, snapshot, bound = question.answer(await wire.ask(*question.statements(statements), most=most))
             if snapshot is not None:
                 return SnapshotReplies(found, snapshot, bound)
-        raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
+        raise UpstreamError("failed", "The server reported inconsistent binary-log positions.", retryable=True)
 
     def _question(self, compared: bool) -> PlaceQuestion | BracketQuestion:
         flavour = self._pool.flavour

@@ -214,7 +214,9 @@ class PostgresLookups:
                 replaced = await once(ours, _REPLACED)
             if replaced.rows == [("0",)]:
                 return ForwardRows([each.rows for each in found], [each.columns for each in found], *version.version)
-        raise UpstreamError("failed", "Tables were rewritten again and again while they were read.", retryable=True)
+        raise UpstreamError(
+            "failed", "The lookup was repeated too often, since its tables are rewritten continuously.", retryable=True
+        )
 
     async def _once(
         self,
@@ -316,5 +318,5 @@ def version_of(row: Sequence[Any]) -> tuple[PostgresSnapshot, int, int]:
 def array_text(values: Sequence[str | None]) -> str:
     """An array literal of these texts, whatever their type. Raises UpstreamError for a text that no value has."""
     if any(value is not None and "\0" in value for value in values):
-        raise UpstreamError("invalid", "A text with a zero byte is no value of any PostgreSQL type.")
+        raise UpstreamError("invalid", "A text with a zero byte is not a value of any PostgreSQL type.")
     return arrays.render(values)

@@ -189,4 +189,4 @@ async def make_marks(connection: AsyncConnection) -> None:
                 await connection.execute(statement.encode())
     except InsufficientPrivilege as error:
         detail = f"The role may not make event triggers: {error.diag.message_primary}."
-        raise UpstreamError("denied", detail, "A superuser must run what is said above.") from None
+        raise UpstreamError("denied", detail, "A superuser must run the statements above.") from None

@@ -59,7 +59,7 @@ def test_keys_are_filled_in_bulk_and_what_is_none_is_left_out(database: Database
 
             # Of claims, logs have hashes.
             assert (await runtime.prewarm.fill("own", [["claim:12"]])).refused == 1
-            with pytest.raises(ApiError, match="no view"):
+            with pytest.raises(ApiError, match="does not exist"):
                 await runtime.prewarm.fill("nothing", [["1"]])
             assert [filling["view"] for filling in runtime.prewarm.fillings()] == ["story", "some", "inverse", "own"]
 

@@ -52,8 +52,8 @@ def test_what_is_too_long_for_the_pod_is_said_to_be() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (401, {"code": "unauthenticated"}, "does not let the gateway in"),
-        (403, {"code": "forbidden"}, "does not let the gateway in"),
+        (401, {"code": "unauthenticated"}, "rejects the gateway's token"),
+        (403, {"code": "forbidden"}, "rejects the gateway's token"),
         (404, b"Not Found", "status 404"),
         (503, {"code": "engine_unavailable"}, "status 503"),
         (200, b"[]", "status 200"),

@@ -140,7 +140,7 @@ def test_decisions_are_bounded_and_none_is_kept_of_strangers(tokens: Path, monke
         assert len(known._known) <= 2
     known._known.clear()
     for token in (b"x", b"y"):
-        with pytest.raises(Exception, match="not known"):
+        with pytest.raises(Exception, match="unknown"):
             asyncio.run(ask(b"Bearer " + token))
     assert known._known == {}
 

@@ -251,7 +251,7 @@ def test_a_client_has_a_share_of_the_subscribers(run: Callable[..., None]) -> No
         first, _ = [await subscribe(wanted, None, one) for _ in range(2)]
         with pytest.raises(ApiError) as raised:
             await subscribe(wanted, None, one)
-        assert (raised.value.code, "this client" in raised.value.detail) == ("rate_limited", True)
+        assert (raised.value.code, "This client" in raised.value.detail) == ("rate_limited", True)
         # Who has no name has no share, and takes nobody's.
         others = [await subscribe(wanted, None, each) for each in (other, other, None, None, None)]
         first.close()
