@@ -73,7 +73,7 @@ bench = typer.Typer(cls=_Experiments, add_completion=False)
 @bench.callback(invoke_without_command=True)
 def everything(
     context: typer.Context,
-    output: Annotated[Path | None, typer.Option(help="Without a command: the folder for all reports.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for the reports of a run without a command.")] = None,
 ) -> None:
     """Measure the service against its peers. Without a command: all experiments, most of them short."""
     if context.invoked_subcommand is not None:

@@ -43,12 +43,11 @@ def stolen_seconds() -> float:
 
 
 def parent(pid: int) -> int:
-    """The process that started it."""
     return int(_stat(pid)[_PARENT])
 
 
 def title(pid: int) -> str:
-    """Its command line, or what it calls itself; nothing once it has gone."""
+    """Returns the command line of a process, or its title; empty once it has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return (_PROC / str(pid) / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
     return ""
@@ -87,7 +86,7 @@ def resident_bytes(pids: Iterable[int]) -> int:
 
 
 def stored_bytes(directory: Path) -> int:
-    """What the files below a directory take: on a memory file system, memory."""
+    """Sums the sizes of the files below a directory: on a memory file system, memory."""
     total = 0
     for path in directory.rglob("*"):
         with suppress(FileNotFoundError):

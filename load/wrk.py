@@ -11,7 +11,7 @@ CONNECTIONS = 16
 
 @dataclass(frozen=True, slots=True)
 class WrkRun:
-    """What one run of wrk measured."""
+    """Results of one run of wrk."""
 
     requests: int
     per_second: float

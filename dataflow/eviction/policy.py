@@ -1,10 +1,10 @@
-"""What to forget first: the interface of eviction policies.
+"""The interface of eviction policies.
 
-A policy ranks *items*: things in memory with a weight and a cost of getting them again. It is told what comes, what is
-read and what goes, and names victims. It does not know what an item is, has no clock and no chance, so the same calls
-give the same victims.
+A policy ranks *items*: things in memory with a weight and a cost of computing them again. It is notified of fills,
+reads and removals, and names victims. It does not know what an item is, and has no clock and no randomness, so the same
+calls give the same victims.
 
-Not here: how much must go and when (`service.engine.loop.memory_budget`), what else goes with a victim
+Not here: how much to evict and when (`service.engine.loop.memory_budget`), what is evicted along with a victim
 (`engine.budget`).
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 
-#: What remembering an item takes that has gone (`tests.dataflow.eviction.test_sizes` measures).
+#: Bytes of remembering an evicted item (`tests.dataflow.eviction.test_sizes` measures).
 GHOST_BYTES = 180
 
 
@@ -21,34 +21,33 @@ class Policy(Protocol[Item]):
     """Ranks items. Each method is O(1), also at worst; memory besides the items is bounded by their number."""
 
     def fill(self, item: Item, weight_bytes: int, cost: float) -> None:
-        """`item` is in memory now, or is still and weighs something else. Getting it again would cost about `cost`
-        (1.0: one lookup)."""
+        """Add `item`, or update its weight and cost. `cost` of computing it again: 1.0 is one lookup."""
         ...
 
     def touch(self, item: Item, times: int = 1) -> None:
-        """`item` was read; nothing happens if it is not there. In no particular order among those of one sample."""
+        """Count reads of `item`; ignored if it is absent. Calls for one sample of reads have no particular order."""
         ...
 
     def forget(self, item: Item) -> None:
-        """`item` has gone, or may not be chosen any more; nothing happens if it is not there."""
+        """Remove `item`, which was removed from memory or may no longer be chosen; ignored if it is absent."""
         ...
 
     def victim(self) -> Item | None:
-        """The item to evict next, which the policy forgets with that; None: there is none."""
+        """Remove and return the item to evict next; None if there are no items."""
         ...
 
     def is_hot(self, item: Item) -> bool:
-        """Whether `item` was read since it was filled, of late: then it should be filled again at once if it is lost.
-        No more such fills are in vain than there are reads. To be asked before it is forgotten; what is not there is
+        """Whether `item` was read recently since it was filled, so that it should be filled again at once if it is
+        lost. At most as many such fills are useless as there are reads. To be called before `forget`; an absent item is
         not hot."""
         ...
 
     def state_bytes(self) -> int:
-        """About what the policy itself holds, the items not counted."""
+        """Estimate of the policy's own memory, without the items."""
         ...
 
     def ghost_weight(self) -> int:
-        """The bytes that items weighed which have gone and are remembered; 0 if the policy remembers none. Each takes
+        """Total weight of evicted items that are remembered; 0 if the policy remembers none. Each takes
         `GHOST_BYTES`."""
         ...
 

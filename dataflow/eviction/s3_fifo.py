@@ -1,16 +1,15 @@
-"""S3-FIFO, weighted by bytes and by the cost of getting an item again: the default policy.
+"""S3-FIFO, weighted by bytes and by the cost of computing an item again: the engine's policy.
 
-Three first-in-first-out queues (Yang et al., *FIFO queues are all you need for cache eviction*, SOSP 2023). What is new
-waits in *small*, a fifth of the bytes; if it was read there it moves to *main*, else it goes early, and *ghost*
-remembers for a while that it was there: if it is wanted again, it comes into main at once (unless its bytes are a poor
-bargain, see below). Reads move nothing, they
-are only counted; at the front of main, an item that was read goes round once more for a read. So a scan passes through
-small and leaves main alone.
+Three first-in-first-out queues (Yang et al., *FIFO queues are all you need for cache eviction*, SOSP 2023). A new item
+waits in *small*, a fifth of the bytes. If it is read there it moves to *main*, else it is evicted early, and *ghost*
+remembers it for a while: if it is filled again meanwhile, it enters main at once (unless its rent is too high, see
+below). Reads move nothing, they are only counted; at the front of main, an item that was read goes round once more for
+a read. So a scan passes through small and leaves main alone.
 
-Weights: a byte in memory should save as much work as it can, which is (reads · cost) / bytes. GreedyDual-Size (Cao and
-Irani, USITS 1997) and CAMP (Ghandeharizadeh et al., Middleware 2014) order items by that; here it is the price of a
-round. An item's *rent* is its bytes for a unit of cost, relative to all items together. Who passes the front of main
-pays the rent out of the reads that were counted: the average item one read, as in S3-FIFO; one of ten times the bytes
+Weights: a byte in memory should save as much work as possible, which is (reads · cost) / bytes. GreedyDual-Size (Cao
+and Irani, USITS 1997) and CAMP (Ghandeharizadeh et al., Middleware 2014) order items by that; here it is the price of a
+round. An item's *rent* is its bytes for a unit of cost, relative to all items together. An item at the front of main
+pays the rent out of its counted reads: the average item one read, as in S3-FIFO; one of ten times the bytes
 ten; one that costs four lookups a quarter. Whether small's items may move to main follows the same rent. With equal
 weights and costs this is S3-FIFO, but for two of the numbers below.
 
@@ -25,8 +24,8 @@ from typing import Generic
 
 from dataflow.eviction.policy import GHOST_BYTES, Item
 
-#: Small's part of all bytes. The paper has a tenth; but reads are told late, up to a second, and what is new has to be
-#: there still when they are: with a fifth, a shifting working set gains a point, and a steady one loses half of one.
+#: Small's part of all bytes. The paper has a tenth; but reads are reported up to a second late, and a new item must be
+#: in memory still then: with a fifth, a shifting working set gains a point, and a steady one loses half of one.
 _SMALL = 0.2
 #: The part of its rent that an item has to show in small.
 _EARLY = 0.2
@@ -44,7 +43,7 @@ _ENTRY_BYTES = 250
 
 
 class _Entry:
-    """What is known of an item. `reads` counts what has not been spent on rounds."""
+    """State of an item. `reads` counts those that have not been spent on rounds."""
 
     __slots__ = ("cost", "in_main", "reads", "weight")
 
@@ -56,8 +55,6 @@ class _Entry:
 
 
 class S3Fifo(Generic[Item]):
-    """See the module."""
-
     def __init__(self) -> None:
         self._small: OrderedDict[Item, _Entry] = OrderedDict()
         self._main: OrderedDict[Item, _Entry] = OrderedDict()
@@ -132,7 +129,8 @@ class S3Fifo(Generic[Item]):
         return max(_LOWEST_RENT, weight * self._cost / (cost * self._weight))
 
     def _front(self) -> tuple[Item, _Entry]:
-        """Whose turn it is: small's if it is too large, but not what has just come while there is anything else."""
+        """The item to consider next: small's if small is too large, but not the newest item unless it is the only
+        one."""
         if self._small and (self._small_weight > _SMALL * self._weight or not self._main):
             item, entry = next(iter(self._small.items()))
             if item != self._newest or not self._main:
@@ -162,8 +160,8 @@ class S3Fifo(Generic[Item]):
         return 0.0
 
     def _evict(self, item: Item) -> None:
-        """What had its chance in main leaves no ghost: in a loop that is longer than main it would come back at once,
-        and push out what was to be read next."""
+        """An item that had its chance in main leaves no ghost: in a loop that is longer than main it would return at
+        once, and push out the item to be read next."""
         entry = self._main.get(item) or self._small[item]
         self._remove(item, entry)
         if not entry.in_main:

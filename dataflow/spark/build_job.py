@@ -1,4 +1,4 @@
-"""What a job is told: one JSON document on its standard input.
+"""Input of a build job: one JSON document on its standard input.
 
 *Invariants*: what cannot be carried out is refused before anything is started, in words without the document's secrets.
 

@@ -25,12 +25,11 @@ _GROUP_BYTES = 16 << 20
 
 
 def schema(width: int) -> pa.Schema:
-    """Of a file of so many columns."""
+    """Arrow schema of a file with so many columns."""
     return pa.schema([(name, pa.string()) for name in names(width)])
 
 
 def names(width: int) -> list[str]:
-    """Of its columns."""
     return [f"c{index}" for index in range(width)]
 
 
@@ -78,16 +77,13 @@ class _Told:
         self.sha256 = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
-        """As a file's."""
         self.sha256.update(data)
         return self._file.write(data)
 
     def tell(self) -> int:
-        """As a file's."""
         return self._file.tell()
 
     def flush(self) -> None:
-        """As a file's."""
         self._file.flush()
 
     def close(self) -> None:
@@ -96,7 +92,7 @@ class _Told:
 
 @contextmanager
 def disk_problems() -> Iterator[None]:
-    """What goes wrong with files, in our words."""
+    """Converts errors of files into problems for users."""
     try:
         yield
     except OSError as problem:

@@ -34,7 +34,6 @@ class RelationPlan:
 
     @property
     def files(self) -> int:
-        """How many there will be."""
         return len(self.parts) if self.buckets is None else self.buckets
 
 
@@ -43,7 +42,6 @@ Plan = Mapping[str, RelationPlan]
 
 
 def file_name(index: int) -> str:
-    """Of a relation's file."""
     return f"part-{index:05}.parquet"
 
 

@@ -30,7 +30,6 @@ def say_last(line: Mapping[str, object]) -> None:
 
 
 def say(line: Mapping[str, object]) -> None:
-    """Write a line."""
     with _writing:
         if not _said_all.is_set():
             _write(line)
@@ -47,15 +46,13 @@ def _write(line: Mapping[str, object]) -> None:
 
 
 class Work(Protocol):
-    """What is asked how far it is, every second and from another thread."""
+    """Source of progress figures, queried every second from another thread."""
 
     def tasks(self) -> tuple[int, int]:
-        """Those that are done, of how many."""
+        """Numbers of finished tasks and of all."""
         ...
 
-    def rows(self) -> int:
-        """In files that are whole."""
-        ...
+    def rows(self) -> int: ...
 
     def java(self) -> int | None:
         """The process, once it has been started."""
@@ -84,12 +81,10 @@ class ProgressLines:
         self._thread.join()
 
     def enter(self, phase: str) -> None:
-        """The next phase begins."""
         self.phase = phase
         self.tell()
 
     def tell(self) -> None:
-        """Say it now."""
         done, tasks = self._work.tasks()
         java = resident_mib(self._work.java())
         say({"phase": self.phase, "rows": self._work.rows(), "tasks_done": done, "tasks": tasks, "jvm_mib": java})

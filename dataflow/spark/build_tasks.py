@@ -1,4 +1,4 @@
-"""What runs on Spark: parts of tables become files.
+"""Tasks on Spark that write parts of tables as files.
 
 A part whose rows are the file's goes from the upstream to Parquet within one Python task; Java sees none of it.
 State rows that have to be put together go through Spark's shuffle, by the texts of what they are grouped by.
@@ -110,7 +110,6 @@ class BucketSink(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format(…)``."""
         return "upquery-buckets"
 
     def schema(self) -> str:
@@ -118,7 +117,6 @@ class BucketSink(DataSource):
         return ", ".join(f"{name} string" for name in names(int(self.options["width"])))
 
     def writer(self, schema: StructType, overwrite: bool) -> "BucketWriter":
-        """For all tasks."""
         del schema, overwrite
         return BucketWriter(
             self.options["folder"], int(self.options["width"]), frozenset(json.loads(self.options["missing"]))
@@ -134,7 +132,7 @@ class BucketWriter(DataSourceArrowWriter):
         self._missing = missing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """In a task. Partitions are buckets."""
+        """Runs in a task. Partitions are buckets."""
         task = TaskContext.get()
         assert task is not None
         bucket = task.partitionId()

@@ -1,4 +1,4 @@
-"""How a build is carried out: what there is to do, what is done, and what went wrong in words for users.
+"""Execution of a build: remaining and finished work, and errors in words for users.
 
 Not here: the process around it (`build`), tasks (`build_tasks`).
 """
@@ -98,21 +98,19 @@ class BuildWork:
         return done
 
     def rows(self) -> int:
-        """In files that are whole."""
         for path in self._wanted:
             if path not in self._parts and (part := read_note(path, check=False)) is not None:
                 self._parts[path] = part
         return sum(part.rows for part in list(self._parts.values()))
 
     def java(self) -> int | None:
-        """Java's process."""
         process = java_process()
         return None if process is None else process.pid
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     def _look(self, plan: Plan, known: bool) -> None:
-        """What is there, if it is of this plan."""
+        """Finds files that are there already and of this plan."""
         for name, relation in plan.items():
             for index in range(relation.files):
                 path = self._path(name, index)
@@ -183,7 +181,8 @@ def _forget(path: Path) -> None:
 
 @contextmanager
 def spark_problems() -> Iterator[None]:
-    """What Spark raises, in our words: what a task told, or what is known of the message; never the message itself."""
+    """Converts exceptions of Spark into problems: one that a task raised, or one known by its message; never the
+    message itself."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

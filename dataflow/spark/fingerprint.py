@@ -1,4 +1,4 @@
-"""What a build was made of, in one text: a build is only ever used for exactly what it was made for.
+"""Fingerprint of a build's input: a build is only ever used for exactly what it was made for.
 
 Not here: the manifest that it stands in (`manifest`).
 """
@@ -15,8 +15,9 @@ FORMAT = 1
 
 
 def fingerprint(relations: Sequence[Chain | Aggregate], tables: Mapping[str, Table]) -> str:
-    """Of these relations, in this order, over tables with these columns. Plans are frozen values all the way down, so
-    that their ``repr`` says everything; of tables, statistics are left out, which change while the tables do not."""
+    """Fingerprint of these relations, in this order, over tables with these columns. Plans are frozen values all the
+    way down, so that their ``repr`` is complete; statistics of tables are left out, which change while the tables do
+    not."""
     told = hashlib.sha256(f"upquery build {FORMAT}".encode())
     for relation in relations:
         table = tables[chain_of(relation).table]

@@ -33,7 +33,7 @@ class KeyRange:
     end: int | None = None
 
     def source(self, table: Table) -> str:
-        """What stands for the table behind FROM."""
+        """SQL for the table behind FROM."""
         bounds = [
             f"s.{quote(self.column)} {operator} {bound}"
             for operator, bound in ((">=", self.first), ("<", self.end))
@@ -73,8 +73,8 @@ def _cut_by(table: Table) -> str | None:
 
 
 def ranged(relation: Chain | Aggregate, table: Table, part: Sequence[KeyRange]) -> Sequence[str]:
-    """What readers are asked, one question for each range: a statement, and the types of its columns. An aggregate's
-    rows are state rows of the range alone."""
+    """Statements for readers, one for each range, with the types of their columns. An aggregate's rows are state rows
+    of the range alone."""
     return [_ranged(relation, table, of.source(table)) for of in part]
 
 

@@ -121,7 +121,7 @@ def write_note(path: Path, part: FilePart) -> None:
 
 
 def read_note(path: Path, check: bool = True) -> FilePart | None:
-    """What was said to have been written at `path`, if it is still there so (unless that is not to be looked at)."""
+    """Reads the note about a finished file at `path`, if it still fits the file (unless that is not to be checked)."""
     try:
         part = _part(json.loads(_note(path).read_text(encoding="utf-8")))
         if check:

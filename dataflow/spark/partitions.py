@@ -56,7 +56,7 @@ class Range:
 
     @property
     def sql(self) -> str:
-        """What stands for the table behind FROM."""
+        """SQL for the table behind FROM."""
         bounds = [
             f"s.ctid {operator} '({page},0)'::tid"
             for operator, page in ((">=", self.first), ("<", self.end))

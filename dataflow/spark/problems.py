@@ -1,4 +1,4 @@
-"""What goes wrong on Spark's side, in words for users: a code, what happened, what helps.
+"""Errors on Spark's side for users: a code, what happened, what helps.
 
 *Invariants*: a detail holds no SQL, no password and no stack trace.
 
@@ -28,7 +28,7 @@ class SparkProblem(Exception):
         return " ".join(filter(None, (self.detail, self.hint)))
 
     def marked(self) -> str:
-        """For `found_in`, whatever is wrapped around it."""
+        """Text in which `found_in` finds the problem, whatever is wrapped around it."""
         return f"{_MARK}{json.dumps(self.as_json())}:end"
 
     def as_json(self) -> dict[str, str | bool]:
@@ -37,7 +37,7 @@ class SparkProblem(Exception):
 
 
 class RequirementMissing(SparkProblem):
-    """What Spark needs is not there, or too old: it can never run in this installation."""
+    """A requirement of Spark is missing, or too old: it can never run in this installation."""
 
 
 def found_in(text: str) -> SparkProblem | None:

@@ -42,7 +42,7 @@ class Readers:
         return self._ask({**json.loads(statement), "names": list(names)})
 
     def require(self, version: str) -> None:
-        """That their snapshot is of this version."""
+        """Check that the readers' snapshot is of this version."""
         if self._told({"ask": "version"}) != version:
             detail = "The snapshot is not of the version that it was said to be."
             raise SparkProblem("snapshot_lost", detail, retryable=True)

@@ -1,4 +1,4 @@
-"""What Spark computes, and how rows of several partitions become those of one lookup.
+"""Relations that Spark computes, and the merging of state rows of several partitions into those of one lookup.
 
 A lookup of everything of a chain is its rows; those of partitions are simply together. Of an aggregate it is state
 rows (`ops.aggregate_state`), which the upstream makes for each partition: one for each distinct combination of texts of
@@ -23,7 +23,7 @@ from dataflow.values import INTEGERS
 
 
 class Merge(StrEnum):
-    """What becomes of a column of state rows when those of several partitions are made one."""
+    """Merging of a column of state rows over several partitions."""
 
     #: Its text is part of what is equal.
     KEY = "key"

@@ -38,21 +38,17 @@ def register(spark: SparkSession) -> None:
 
 @dataclass
 class Statements(InputPartition):
-    """What one task reads: statements, one after the other."""
+    """Statements of one task, read one after the other."""
 
     statements: tuple[str, ...]
 
 
 class UpquerySource(DataSource):
-    """The format ``upquery``."""
-
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format(…)``."""
         return "upquery"
 
     def schema(self) -> StructType:
-        """All columns are strings."""
         return StructType([StructField(name, StringType(), True) for name in _reader(self.options).names])
 
     def reader(self, schema: StructType) -> "UpqueryReader":
@@ -70,11 +66,9 @@ class UpqueryReader(DataSourceReader):
         self._statements = statements
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each part."""
         return [Statements(tuple(part)) for part in self._statements]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task."""
         assert isinstance(partition, Statements)
         return marked(read(self.upstream, partition.statements, self.names))
 
@@ -122,7 +116,7 @@ def read(upstream: Upstream, statements: Sequence[str], names: Sequence[str]) ->
 
 
 def marked(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same; a problem so that the driver finds it in whatever Spark makes of it."""
+    """Yields the batches; a problem is raised such that the driver finds it in whatever Spark makes of it."""
     try:
         yield from found
     except SparkProblem as problem:
@@ -130,7 +124,7 @@ def marked(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def relation_options(statements: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, str]:
-    """What is to be read, part by part: statements whose columns are called `names`."""
+    """Options of the data source for parts of a relation: statements whose columns are called `names`."""
     return {"relation": json.dumps({"names": list(names), "statements": [list(part) for part in statements]})}
 
 

@@ -51,12 +51,10 @@ class Opened(Protocol):
 
 
 class Upstream(Protocol):
-    """Where to read, and at which snapshot."""
+    """A database with a snapshot to read at."""
 
     @property
-    def snapshot(self) -> str:
-        """Its name."""
-        ...
+    def snapshot(self) -> str: ...
 
     @property
     def compares_texts(self) -> bool:
@@ -64,7 +62,7 @@ class Upstream(Protocol):
         ...
 
     def options(self) -> dict[str, str]:
-        """The same as options of the data source. Spark leaves out of its plans what is called a password."""
+        """Options of the data source for this upstream. Spark leaves options called `password` out of its plans."""
         ...
 
     def opened(self) -> AbstractContextManager[Opened]:
@@ -82,13 +80,10 @@ class Upstream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostgresUpstream:
-    """Is an `Upstream`."""
-
     exported: Exported
 
     @property
     def snapshot(self) -> str:
-        """Its name."""
         return self.exported.snapshot
 
     @property
@@ -97,7 +92,6 @@ class PostgresUpstream:
         return True
 
     def options(self) -> dict[str, str]:
-        """The same as options of the data source."""
         found = {"url": self.exported.url, "snapshot": self.exported.snapshot}
         return found if self.exported.password is None else {**found, "password": self.exported.password}
 
@@ -108,7 +102,6 @@ class PostgresUpstream:
             yield OpenedPostgres(connection)
 
     def ranged(self, relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
-        """The statements of a part."""
         return partitions.ranged(relation, table, [of for of in part if isinstance(of, Range)])
 
     def part(self, told: Sequence[Mapping[str, Any]]) -> Part:
@@ -118,8 +111,6 @@ class PostgresUpstream:
 
 @dataclass(frozen=True, slots=True)
 class OpenedPostgres:
-    """Is an `Opened`."""
-
     connection: psycopg.Connection
 
     def require(self, version: str, tables: Sequence[str]) -> None:
@@ -141,19 +132,17 @@ class OpenedPostgres:
         return partitions.parts_of(self.connection, table.name, part_bytes, count)
 
     def batches(self, statement: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """A statement's rows."""
         return batches(self.connection, statement, list(names))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadersUpstream:
-    """Is an `Upstream`: processes on this machine that read MariaDB or MySQL, behind one socket."""
+    """`Upstream` of processes on this machine that read MariaDB or MySQL, behind one socket."""
 
     socket: str
 
     @property
     def snapshot(self) -> str:
-        """Its name: where it can be read."""
         return self.socket
 
     @property
@@ -162,7 +151,6 @@ class ReadersUpstream:
         return False
 
     def options(self) -> dict[str, str]:
-        """The same as options of the data source."""
         return {"readers": self.socket}
 
     @contextmanager
@@ -171,7 +159,6 @@ class ReadersUpstream:
         yield OpenedReaders(Readers(self.socket))
 
     def ranged(self, relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
-        """The statements of a part."""
         return key_ranges.ranged(relation, table, [of for of in part if isinstance(of, KeyRange)])
 
     def part(self, told: Sequence[Mapping[str, Any]]) -> Part:
@@ -181,8 +168,6 @@ class ReadersUpstream:
 
 @dataclass(frozen=True, slots=True)
 class OpenedReaders:
-    """Is an `Opened`."""
-
     readers: Readers
 
     def require(self, version: str, tables: Sequence[str]) -> None:
@@ -199,7 +184,6 @@ class OpenedReaders:
         return key_ranges.parts_of(self.readers, table, part_bytes, count)
 
     def batches(self, statement: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """A statement's rows."""
         return self.readers.batches(statement, names)
 
 

@@ -1,4 +1,4 @@
-"""When visits are due: a Poisson process, and a timer that is exact enough for it.
+"""Arrival times of visits: a Poisson process, and a timer that is exact enough for it.
 
 *Not here*: what a visit does (`visit`), what happens when it is due (`generator`).
 """
@@ -70,7 +70,6 @@ class Timer:
         _LIBC.timerfd_settime(self._descriptor, 0, new, None)
 
     def close(self) -> None:
-        """Call no more."""
         if self._handle is not None:
             self._handle.cancel()
         if self._descriptor is not None:
@@ -93,7 +92,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _timer_descriptor() -> int | None:
-    """Of a timer of the kernel (timerfd_create(2)); None where there are none."""
+    """Opens a kernel timer (timerfd_create(2)); None on systems without one."""
     if not sys.platform.startswith("linux"):
         return None
     descriptor = int(_LIBC.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCKING))

@@ -1,4 +1,4 @@
-"""Whether a side answers what the database would: the same reads of both, compared.
+"""Comparison of a side's answers with the database's, for the same reads.
 
 Nothing may be written meanwhile. Rows are compared as bags, those of ordered views in their order.
 """
@@ -26,7 +26,7 @@ class AuditError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What was compared, and what was not the same."""
+    """Counts of compared and different answers, with examples."""
 
     compared: int
     different: int

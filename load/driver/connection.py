@@ -26,7 +26,7 @@ _CHUNK = 1 << 18
 
 
 class Waiter(Protocol):
-    """Who sent a request. `index` is what it gave along."""
+    """Receiver of a reply. `index` is the number that it gave with the request."""
 
     def replied(self, index: int, reply: HttpReply) -> None: ...
 
@@ -76,8 +76,6 @@ class ReplyParser:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection of a `Pool`."""
-
     __slots__ = ("_index", "_parser", "_pool", "_transport", "_waiter", "used")
 
     def __init__(self, pool: "Pool") -> None:
@@ -180,7 +178,7 @@ class Pool:
         self.idle(connection)
 
     def idle(self, connection: HttpConnection) -> None:
-        """It has nothing under way: the next request goes on it."""
+        """Called by a connection without a request under way: the next request goes on it."""
         if self._waiting:
             connection.send(*self._waiting.popleft())
             return
@@ -189,7 +187,6 @@ class Pool:
         self._idle.append(connection)
 
     def lost(self, connection: HttpConnection) -> None:
-        """It has ended."""
         self._busy.discard(connection)
         with suppress(ValueError):
             self._idle.remove(connection)
@@ -203,7 +200,6 @@ class Pool:
             connection.abort(f"no answer within {self._timeout_s:g} s")
 
     def close(self) -> None:
-        """Break everything."""
         self._closed = True
         for task in self._connecting:
             task.cancel()

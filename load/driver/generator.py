@@ -36,8 +36,6 @@ _SWEEP_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class GeneratorJob:
-    """What one process does."""
-
     reads_url: str
     writes_url: str
     spec: Spec
@@ -99,8 +97,6 @@ def generate(job: GeneratorJob, pipe: Pipe) -> None:
 
 
 class _Crowd:
-    """All visits of one process."""
-
     def __init__(self, job: GeneratorJob, workload: VisitSource, start: float, pipe: Pipe) -> None:
         self._job = job
         self._workload = workload
@@ -127,7 +123,6 @@ class _Crowd:
         self._pools = tuple(Pool(url, job.outstanding, job.timeout_s) for url in urls)
 
     async def run(self) -> JobResult:
-        """All of it."""
         self._timer = Timer(self.pump)
         self.pump()
         await self._seconds()
@@ -210,7 +205,6 @@ class _Crowd:
         visitor.go_on(None)
 
     def ended(self, visitor: "_Visitor", failure: str | None) -> None:
-        """A visit has ended."""
         now = monotonic()
         self._under_way.discard(visitor)
         if visitor.due >= self._begin:
@@ -251,8 +245,6 @@ def _queued_s() -> float:
 
 @dataclass(eq=False, slots=True)
 class _Visitor:
-    """One visit under way."""
-
     crowd: _Crowd
     page: str
     due: float
@@ -283,7 +275,6 @@ class _Visitor:
             self.pools[call.server].send(call.request, self, index)
 
     def replied(self, index: int, reply: HttpReply) -> None:
-        """A call was answered."""
         if self._missing < 0:
             return
         if reply.hit is not None:

@@ -1,4 +1,4 @@
-"""What one run of load measured. Times are milliseconds of *sojourn*: from when a request was due, not from when it
+"""Measurements of one run of load. Times are milliseconds of *sojourn*: from when a request was due, not from when it
 was sent (thesis §6.1)."""
 
 from collections.abc import Sequence
@@ -11,8 +11,6 @@ Limit = Literal["none", "side", "generator"]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One second of a run."""
-
     second: int
     offered: int
     done: int
@@ -31,8 +29,6 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class LatencySummary:
-    """A distribution."""
-
     #: Visits, with those that were never answered: they count with the time they had waited at the end.
     count: int
     mean_ms: float
@@ -72,23 +68,23 @@ class RunOutcome:
 
     @property
     def kept_up(self) -> bool:
-        """Whether the side did what was asked, all of it."""
+        """Whether the side served the offered rate."""
         return self.limit == "none" and not self.failed
 
     @property
     def hit_rate(self) -> float | None:
-        """Of replies that said whether they were one."""
+        """Share of hits among the replies that have a cache status."""
         told = self.hits + self.misses
         return self.hits / told if told else None
 
     @property
     def server_cpu_us(self) -> float:
-        """Of the side, for a visit."""
+        """CPU µs of the side for each visit."""
         return self.server_cpu_s / self._answered * 1e6
 
     @property
     def client_cpu_us(self) -> float:
-        """Of the generator, for a visit."""
+        """CPU µs of the generator for each visit."""
         return self.client_cpu_s / self._answered * 1e6
 
     @property

@@ -170,7 +170,7 @@ def _listen_until(pipes: list[Pipe], ledger: "_Ledger", time: float) -> None:
 
 @dataclass(slots=True)
 class _Ledger:
-    """What all processes have said so far."""
+    """Adds up the reports of all generator processes."""
 
     side: str
     rate: float
@@ -227,7 +227,6 @@ class _Ledger:
         return " · ".join(part for part in parts if part)
 
     def ended(self, ended: JobResult) -> None:
-        """A process has ended."""
         self._unanswered += sum(ended.unanswered.values())
         self._all.add(ended.unanswered)
         self._last_answer = max(self._last_answer, ended.last_answer)
@@ -235,7 +234,6 @@ class _Ledger:
         self._client_queued_s += ended.queued_s
 
     def outcome(self) -> RunOutcome:
-        """All of it."""
         total = self._total
         elapsed = max(self.seconds, self._last_answer - self.begin)
         saturated = (total.done + total.failed) / elapsed < _KEPT_UP * total.offered / self.seconds

@@ -24,8 +24,6 @@ _HOPELESS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search found."""
-
     #: The run with the highest rate that was good; None: not even the lowest was.
     best: RunOutcome | None
     #: Every run, by rate.
@@ -39,7 +37,7 @@ class Search:
 
     @property
     def verdict(self) -> str:
-        """For reports: what was found, and what was wrong with the next higher rate."""
+        """Describes the result for reports, with the reason why the next higher rate failed."""
         found = "nothing" if self.best is None else f"{number(self.best.achieved_per_s)}/s"
         lowest = 0.0 if self.best is None else self.best.offered_per_s
         bad = [run for run in self.tried if run.offered_per_s > lowest and why_not(run, self.p95_ms)]
@@ -47,7 +45,7 @@ class Search:
 
 
 def why_not(run: RunOutcome, p95_ms: float) -> str | None:
-    """What is wrong with a run; None: nothing."""
+    """Describes why a run does not count as within the limit; None if it does."""
     if run.failed:
         return f"{run.failed:,} visits failed ({run.failures[0]})"
     if not run.latency.count:

@@ -1,4 +1,4 @@
-"""What a generator process counts in one second, and what the parent makes of all of them.
+"""Counters of a generator process for one second, and their sums in the parent.
 
 Generators count latencies by their value, cut to eleven significant bits (0.1 %, an HdrHistogram's three digits); the
 parent, which does not send requests, puts them into histograms.
@@ -38,7 +38,6 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
 
     def record(self, page: str, seconds: float) -> None:
-        """A visit that succeeded."""
         us = int(seconds * 1e6)
         if (cut := us.bit_length() - _BITS) > 0:
             us = us >> cut << cut
@@ -57,7 +56,7 @@ class Tally:
             self.failures[example] += 1
 
     def add(self, other: "Tally") -> None:
-        """The same second of another process."""
+        """Add the counts of another process for the same second."""
         self.offered += other.offered
         self.done += other.done
         self.failed += other.failed
@@ -78,7 +77,6 @@ class Distribution:
         self._histogram = HdrHistogram(1, _LONGEST_US, digits)
 
     def add(self, counts: Mapping[int, int]) -> None:
-        """Microseconds, how often."""
         for us, count in counts.items():
             self._histogram.record_value(min(max(1, us), _LONGEST_US), count)
 
@@ -90,7 +88,6 @@ class Distribution:
         return {percent: us / 1000 for percent, us in values.items()}
 
     def latency(self) -> LatencySummary:
-        """Its summary."""
         at = self.percentiles_ms((50, 95, 99, *_CURVE))
         count = int(self._histogram.total_count)
         return LatencySummary(

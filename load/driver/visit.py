@@ -1,4 +1,4 @@
-"""What a visitor does: a page is a generator that yields requests and is sent their replies. No I/O here.
+"""A visitor's page as a generator that yields requests and is sent their replies. No I/O here.
 
 Every side speaks the same HTTP: reads as `docs` of the service have them, writes as ``POST /writes/{name}`` of the
 application in front of the database. So one page is loaded from all sides alike.
@@ -23,7 +23,7 @@ class HttpCall(NamedTuple):
 
 
 class HttpReply(NamedTuple):
-    """What came back. `hit` is what ``Cache-Status`` said; None: nothing."""
+    """A reply. `hit` is its ``Cache-Status``; None without that header."""
 
     status: int
     body: bytes
@@ -43,8 +43,6 @@ class VisitSource(Protocol):
 
 
 class Spec(Protocol):
-    """A workload's parameters; picklable."""
-
     def start(self, process: int, processes: int) -> VisitSource:
         """The workload in one of several generator processes."""
         ...

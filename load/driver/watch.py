@@ -1,4 +1,4 @@
-"""What a side uses while it is under load: memory and CPU time, sampled by a thread beside the run.
+"""Memory and CPU time of a side under load, sampled by a thread beside the run.
 
 *Invariants*: a side that does not answer delays nothing but its own samples.
 """

@@ -74,13 +74,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """For reports."""
         level = "cheapest clients" if self.cheapest else "library clients"
         answers = "used" if self.used else "only received"
         return f"{self.keys} keys, {level} ({self.processes}), answers {answers}"
 
     def connect(self, side: BatchSide) -> Connect:
-        """The side's client."""
         return side.cheapest if self.cheapest else side.library
 
 
@@ -97,7 +95,7 @@ Turns = Mapping[str, Sequence[Turn]]
 
 def command(
     keys: Annotated[int, typer.Option(min=1, max=1000, help="Keys of one request.")] = KEYS,
-    stories: Annotated[int, typer.Option(min=1000, help="Stories that are cached.")] = 20_000,
+    stories: Annotated[int, typer.Option(min=1000, help="Cached stories.")] = 20_000,
     seconds: Annotated[float, typer.Option(min=0.2, max=60, help="Length of one turn of one side.")] = 2.0,
     rounds: Annotated[int, typer.Option(min=1, max=50, help="Turns of each side.")] = 5,
     as_json: JsonOption = False,
@@ -138,7 +136,7 @@ def run(
 
 
 def report(found: Mapping[Case, Turns]) -> Report:
-    """What was found, for people and machines."""
+    """Build the report from all rounds."""
     figures = [_figure(case, turns) for case, turns in found.items()]
     return Report("Batch reads against Redis MGET", _ABOUT, figures, [_table(found)], [_plot(found)])
 

@@ -30,8 +30,6 @@ _TIMEOUT_S = 60.0
 
 
 class BatchClient(Protocol):
-    """One connection to one side."""
-
     def ask(self, ids: Sequence[int]) -> Any:
         """Read these stories; the answer as it comes."""
         ...
@@ -42,15 +40,11 @@ class BatchClient(Protocol):
 
 
 class _Service:
-    """Of an Upquery side's API."""
-
     def rows(self, answer: Any) -> list[Any]:
         return [result["rows"] for result in orjson.loads(answer)["results"]]
 
 
 class ServiceSocket(_Service):
-    """The cheapest."""
-
     def __init__(self, url: str) -> None:
         self._connection = SingleConnection(url, url)
 
@@ -62,8 +56,6 @@ class ServiceSocket(_Service):
 
 
 class ServiceLibrary(_Service):
-    """The standard library's."""
-
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT_S)
@@ -79,15 +71,13 @@ class ServiceLibrary(_Service):
 
 
 class _Redis:
-    """Of a Redis that has the same rows under ``story:ID``."""
+    """Base of clients of a Redis that has the same rows under ``story:ID``."""
 
     def rows(self, answer: Any) -> list[Any]:
         return [orjson.loads(value) for value in answer]
 
 
 class RedisConnection(_Redis):
-    """The cheapest."""
-
     def __init__(self, address: tuple[str, int]) -> None:
         from redis.connection import Connection
 
@@ -99,8 +89,6 @@ class RedisConnection(_Redis):
 
 
 class RedisLibrary(_Redis):
-    """redis-py's own."""
-
     def __init__(self, address: tuple[str, int]) -> None:
         from redis import Redis
 
@@ -112,7 +100,7 @@ class RedisLibrary(_Redis):
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
-    """What clients are to do. `used`: answers are made into Python objects."""
+    """Task of a client process. `used`: answers are decoded into Python objects."""
 
     stories: int
     keys: int
@@ -124,8 +112,6 @@ class BatchRun:
 
 @dataclass(frozen=True, slots=True)
 class BatchRate:
-    """What they did."""
-
     keys_per_s: float
     #: CPU time of the clients a key.
     client_cpu_us: float
@@ -162,7 +148,6 @@ def measure(connect: Connect, run: BatchRun) -> BatchRate:
 
 
 def _told(pipe: Any, seconds: float = 0.0) -> Any:
-    """What a client says next."""
     if not pipe.poll(seconds + _TIMEOUT_S):
         raise TimeoutError("a client of the batch experiment does not end")
     try:

@@ -29,8 +29,6 @@ class LoopError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What to ask for."""
-
     url: str
     #: Sent in this order, by whichever connection is free; from the beginning again, unless `once`.
     requests: Sequence[bytes]
@@ -43,8 +41,6 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Looped:
-    """What came of it."""
-
     requests: int
     seconds: float
     hits: int
@@ -113,7 +109,6 @@ class _Asking:
         self._next(index)
 
     def broke(self, index: int, reason: str) -> None:
-        """That is the end."""
         del index
         self._fail(reason)
 

@@ -1,4 +1,4 @@
-"""What every experiment of ``upquery bench`` is made of."""
+"""Common types of the experiments of ``upquery bench``."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ from load.report.plots import Plot, ReportTable
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an experiment found."""
-
     title: str
     #: What was done and how to read it, a paragraph for somebody who was not there.
     about: str
@@ -34,7 +32,6 @@ class RunConditions:
 
     @property
     def text(self) -> str:
-        """For reports."""
         if self.server_cores is None or self.client_cores is None:
             return "not pinned"
         return f"servers on cores {list(self.server_cores)}, generator on {list(self.client_cores)}"

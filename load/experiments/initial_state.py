@@ -26,18 +26,16 @@ BENCH = "initial_state"
 SHORT = ("--stories", "20000", "--votes", "400000", "--rate", "200", "--before", "3", "--after", "5")
 _PLOTTED_S = 1.0
 
-StoriesOption = Annotated[int, typer.Option(min=1000, help="Stories.")]
-VotesOption = Annotated[int, typer.Option(min=1000, help="Votes, about.")]
+StoriesOption = Annotated[int, typer.Option(min=1000, help="Number of stories.")]
+VotesOption = Annotated[int, typer.Option(min=1000, help="Approximate number of votes.")]
 RateOption = Annotated[float, typer.Option(min=1, help="Transactions a second.")]
-WayOption = Annotated[list[str] | None, typer.Option(help="spark, direct. Default: both.")]
-PatienceOption = Annotated[float, typer.Option(help="Seconds until a build has failed.")]
-ComparedOption = Annotated[int, typer.Option(min=1, help="Stories that are compared at the end.")]
+WayOption = Annotated[list[str] | None, typer.Option(help="Ways to build: spark, direct. Default: both.")]
+PatienceOption = Annotated[float, typer.Option(help="Seconds after which a build counts as failed.")]
+ComparedOption = Annotated[int, typer.Option(min=1, help="Stories compared at the end.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     stories: int
     votes: int
     ways: Sequence[str]
@@ -49,11 +47,11 @@ def command(
     votes: VotesOption = 20_000_000,
     rate: RateOption = 1000.0,
     way: WayOption = None,
-    before: Annotated[float, typer.Option(help="Seconds before the view is asked for.")] = 10.0,
-    after: Annotated[float, typer.Option(help="Seconds from when it can be read.")] = 30.0,
+    before: Annotated[float, typer.Option(help="Seconds before the view is put.")] = 10.0,
+    after: Annotated[float, typer.Option(help="Seconds after it is ready.")] = 30.0,
     patience: PatienceOption = 1800.0,
     compared: ComparedOption = 2000,
-    master: Annotated[str, typer.Option(help="Spark's.")] = "local[2]",
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -64,7 +62,6 @@ def command(
 
 
 def ways_of(given: Sequence[str] | None) -> Sequence[str]:
-    """Those that were asked for."""
     for way in given or ():
         if way not in WAYS:
             raise typer.BadParameter(f"{way!r} is none of {', '.join(WAYS)}")
@@ -107,7 +104,7 @@ def _query(url: str) -> float:
 
 
 def figures(bench: str, name: str, built: Built, conditions: view_build.BuildConditions) -> list[Result]:
-    """What was found of a build."""
+    """Figures of one build."""
     if built.ready_s is None:
         return [Skipped(bench, f"{name}: not readable within {conditions.patience_s:g} s{_after(built.ended)}")]
     ready = built.ready_s
@@ -146,7 +143,7 @@ def figures(bench: str, name: str, built: Built, conditions: view_build.BuildCon
 
 
 def wrong_table(name: str, built: Built) -> list[ReportTable]:
-    """What was wrong, if anything was."""
+    """A table of wrong answers, if there were any."""
     return (
         [ReportTable(f"{name}: wrong", ("what",), [(text[:500],) for text in built.examples[:20]])]
         if built.examples

@@ -70,8 +70,6 @@ _HOLDERS = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     stories: int
     votes: int
     ways: Sequence[str]
@@ -87,14 +85,16 @@ def command(
     votes: VotesOption = 20_000_000,
     rate: RateOption = 1000.0,
     way: WayOption = None,
-    kill: Annotated[list[str] | None, typer.Option(help=f"{', '.join(KILLS)}. Default: all.")] = None,
-    limit: Annotated[float | None, typer.Option(help="Seconds within which it is. Default: the build's.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the moments.")] = 1,
-    before: Annotated[float, typer.Option(help="Seconds before the view is asked for.")] = 5.0,
-    after: Annotated[float, typer.Option(help="Seconds from when it can be read.")] = 15.0,
+    kill: Annotated[
+        list[str] | None, typer.Option(help=f"Processes to kill: {', '.join(KILLS)}. Default: all.")
+    ] = None,
+    limit: Annotated[float | None, typer.Option(help="Latest second of a kill. Default: the build's.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the moments of the kills.")] = 1,
+    before: Annotated[float, typer.Option(help="Seconds before the view is put.")] = 5.0,
+    after: Annotated[float, typer.Option(help="Seconds after it is ready.")] = 15.0,
     patience: PatienceOption = 1800.0,
     compared: ComparedOption = 2000,
-    master: Annotated[str, typer.Option(help="Spark's.")] = "local[2]",
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:

@@ -56,8 +56,6 @@ _READS_AT_ONCE = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     size: LobstersSize = field(default_factory=LobstersSize)
     seconds: float = 20.0
     warm_s: float = 120.0
@@ -70,8 +68,6 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class SideResult:
-    """What one side did."""
-
     side: str
     search: Search
     #: The run of a side that is overloaded at every rate.
@@ -90,15 +86,15 @@ class SideResult:
 
 def command(
     sides: Annotated[list[str] | None, typer.Argument(help=f"Some of: {', '.join(_SIDES)}. Default: all.")] = None,
-    scale: Annotated[float, typer.Option(min=0.005, max=1.0, help="How much of the site; 1 is all of it.")] = 1.0,
+    scale: Annotated[float, typer.Option(min=0.005, max=1.0, help="Scale of the site; 1 is its full size.")] = 1.0,
     seconds: Annotated[float, typer.Option(min=1.0, help="Length of one run.")] = 20.0,
     warm: Annotated[float, typer.Option(min=0.0, help="Seconds of load before the first run.")] = 120.0,
-    warm_rate: Annotated[float, typer.Option(help="Visits a second of that.")] = 20.0,
+    warm_rate: Annotated[float, typer.Option(help="Visits a second of that load.")] = 20.0,
     p95_ms: Annotated[float, typer.Option(help="Limit of the 95th percentile.")] = 100.0,
-    start_rate: Annotated[float, typer.Option(help="Visits a second to begin with.")] = 16.0,
-    most_rate: Annotated[float, typer.Option(help="Visits a second that are never exceeded.")] = 2_000.0,
+    start_rate: Annotated[float, typer.Option(help="Visits a second at the start.")] = 16.0,
+    most_rate: Annotated[float, typer.Option(help="Maximum visits a second.")] = 2_000.0,
     audit_visits: Annotated[int, typer.Option(min=0, help="Visits whose reads are compared afterwards.")] = 60,
-    memory: Annotated[str, typer.Option(help="Upquery's budget.")] = "3GiB",
+    memory: Annotated[str, typer.Option(help="Memory budget of Upquery.")] = "3GiB",
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -194,7 +190,7 @@ def _lookers(size: LobstersSize) -> list[int]:
 def _audited(
     side: Side, upstream: UpstreamDatabase, spec: LobstersSpec, runs: int, options: Options, tell: Tell
 ) -> AuditResult:
-    """What the visitors of the last run of the search read, asked again; the first of them."""
+    """Compares answers to the reads of the first visitors of the search's last run with the database's."""
     tell(f"{side.name}: comparing answers with the database's")
     with direct(upstream, lobsters()) as truth:
         visitors = Random(f"{runs} visits 0")

@@ -33,10 +33,10 @@ _LOOK_S = 0.2
 
 def command(
     lines: Annotated[int, typer.Option(min=10_000, help="Lines of the log.")] = 100_000_000,
-    keys: Annotated[int, typer.Option(min=1_000, help="Keys that there are.")] = 10_000_000,
-    alpha: Annotated[float, typer.Option(min=0.0, help="Their skew.")] = 0.9,
-    directory: Annotated[Path | None, typer.Option(help="Where the log is written: some 10 bytes a line.")] = None,
-    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 1,
+    keys: Annotated[int, typer.Option(min=1_000, help="Number of keys.")] = 10_000_000,
+    alpha: Annotated[float, typer.Option(min=0.0, help="Skew of the keys.")] = 0.9,
+    directory: Annotated[Path | None, typer.Option(help="Folder of the log: some 10 bytes a line.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""How little memory is enough: p95 over ever smaller budgets, against the view kept whole (thesis, §6.4).
+"""p95 latency over ever smaller memory budgets, against the fully materialized view (thesis, §6.4).
 
 The same load on the view kept whole, which says how large all of the state is and how fast everything is when nothing
 is missing; then on partial state with budgets of shares of that. What is looked for is the smallest state with a p95
@@ -37,8 +37,6 @@ _FULL_RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     spec: VoteSpec
     votes_each: int = 5
     #: Visits a second; None: half of what the whole view can do.
@@ -51,8 +49,6 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One budget."""
-
     name: str
     rate: float
     budget_bytes: int | None
@@ -62,7 +58,6 @@ class _Point:
 
     @property
     def reads(self) -> LatencySummary:
-        """Of the visits that read."""
         return self.outcome.by_page["read"]
 
 
@@ -72,11 +67,11 @@ def command(
     alpha: vote.AlphaOption = 1.15,
     read_share: vote.ReadShareOption = 0.99,
     rate: Annotated[
-        float | None, typer.Option(help="Visits a second. Default: half of what full state can do.")
+        float | None, typer.Option(help="Visits a second. Default: half of the capacity of full state.")
     ] = None,
     seconds: vote.SecondsOption = 15.0,
-    warm: Annotated[float, typer.Option(min=0.0, help="Seconds under load before each measurement.")] = 15.0,
-    percent: Annotated[list[float] | None, typer.Option(help="Budgets in percent of full state.")] = None,
+    warm: Annotated[float, typer.Option(min=0.0, help="Seconds of load before each measurement.")] = 15.0,
+    percent: Annotated[list[float] | None, typer.Option(help="Memory budgets, in percent of full state.")] = None,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:

@@ -35,14 +35,12 @@ _ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One way to count."""
-
     name: str
     weighted: bool
     sample: int
 
     def rate(self, policy: str, trace: Trace, share: float) -> float:
-        """What is compared, as a percentage."""
+        """Hit rate, or weighted rate, as a percentage."""
         replayed = replay(policy, trace, share, weighted=self.weighted, sample=self.sample)
         return 100 * (replayed.saved_rate if self.weighted else replayed.hit_rate)
 
@@ -54,11 +52,11 @@ def command(
     reads: Annotated[int, typer.Option(min=1_000, help="Reads of each vote trace.")] = 300_000,
     stories: Annotated[int, typer.Option(min=1_000, help="Stories of the vote traces.")] = 1_000_000,
     lobsters_visits: Annotated[int, typer.Option(min=0, help="Page visits of the Lobsters trace; 0: none.")] = 3_000,
-    scale: Annotated[float, typer.Option(min=0.001, max=1, help="How much of the Lobsters site.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 1,
-    trace: Annotated[list[Path] | None, typer.Option(help="Recorded traces to compare on instead.")] = None,
-    keep: Annotated[Path | None, typer.Option(help="Keep the traces in this folder.")] = None,
-    plots: Annotated[bool, typer.Option(help="More sizes, for plots.")] = True,
+    scale: Annotated[float, typer.Option(min=0.001, max=1, help="Scale of the Lobsters site.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+    trace: Annotated[list[Path] | None, typer.Option(help="Recorded traces to use instead.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Folder to save the traces in.")] = None,
+    plots: Annotated[bool, typer.Option(help="Measure more memory sizes, and plot them.")] = True,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -76,7 +74,6 @@ def command(
 
 
 def record(reads: int, stories: int, visits: int, size: LobstersSize, seed: int, tell: Tell) -> Iterator[Trace]:
-    """The traces of both workloads."""
     tell("vote: making the traces")
     yield vote.steady(VoteSpec(stories), reads, seed)
     yield vote.shifting(VoteSpec(stories, shift_every=20), reads, seed)

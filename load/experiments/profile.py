@@ -1,4 +1,4 @@
-"""Where a Python process spends its time, sampled from outside by py-spy (https://github.com/benfred/py-spy).
+"""Profile of a Python process, sampled from outside by py-spy (https://github.com/benfred/py-spy).
 
 Samples are told by the deepest frame of our own code, so that what it calls counts as its own; and by the part of the
 project that this is in.
@@ -58,7 +58,7 @@ def _program() -> str:
 
 
 def summed(stacks: Iterable[str]) -> Profile:
-    """Of collapsed stacks: frames from the outermost on, separated by semicolons, and a count."""
+    """Sums collapsed stacks: frames from the outermost on, separated by semicolons, and a count."""
     parts: Counter[str] = Counter()
     functions: Counter[str] = Counter()
     for line in stacks:

@@ -1,4 +1,4 @@
-"""Whether something grows: the slope of a line through measurements, with what chance may have made of it."""
+"""Linear regression with a confidence interval, to find out whether a measurement grows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -42,8 +42,6 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     stories: int
     #: Shards at first, and those that come.
     pods: int
@@ -58,13 +56,13 @@ class Options:
 
 def command(
     stories: vote.StoriesOption = 20_000,
-    pods: Annotated[int, typer.Option(min=1, max=8, help="Shards at first.")] = 2,
-    more: Annotated[int, typer.Option(min=1, max=8, help="Shards that come.")] = 1,
+    pods: Annotated[int, typer.Option(min=1, max=8, help="Shards at the start.")] = 2,
+    more: Annotated[int, typer.Option(min=1, max=8, help="Shards to add.")] = 1,
     rate: Annotated[float, typer.Option(min=1, help="Transactions a second.")] = 200.0,
     reads: Annotated[float, typer.Option(min=1, help="Reads a second.")] = 300.0,
     before: Annotated[float, typer.Option(help="Seconds before the change.")] = 15.0,
-    move: Annotated[float, typer.Option(help="\\[gateway] move_s: seconds within which keys move.")] = 30.0,
-    after: Annotated[float, typer.Option(help="Seconds from when all have moved.")] = 15.0,
+    move: Annotated[float, typer.Option(help="Seconds within which keys move (move_s of a gateway).")] = 30.0,
+    after: Annotated[float, typer.Option(help="Seconds after all keys have moved.")] = 15.0,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:

@@ -42,7 +42,7 @@ Row = tuple[int, int, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """What a reader was told. Times are of `monotonic()`."""
+    """An answer as a reader received it. Times are of `monotonic()`."""
 
     at: float
     #: From when it was due.
@@ -57,7 +57,7 @@ class ReadAnswer:
 
 @dataclass(frozen=True, slots=True)
 class WriterLog:
-    """What the writer did: each transaction, the end of the log after it, and when that was known."""
+    """Transactions of the writer, each with the end of the log after it and the time of that."""
 
     changes: Sequence[Change]
     ends: Sequence[int]
@@ -74,8 +74,6 @@ class FailedRead:
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """What the reader does."""
-
     url: str
     stories: int
     rate: float
@@ -138,7 +136,6 @@ def _read(job: ReadJob, number: int, over: Event) -> tuple[list[ReadAnswer], lis
 
 
 def _stories(random: Random, stories: int) -> list[int]:
-    """One, or several."""
     last = min(_HOT, stories) if random.random() < 0.5 else stories
     return [random.randint(1, last) for _ in range(BATCH if random.random() < 0.5 else 1)]
 
@@ -186,7 +183,6 @@ class Histories:
             its.states.append((before[0] + votes, before[1] if title is None else title))
 
     def row(self, story: int, transactions: int) -> Row:
-        """The story after so many."""
         votes, title = self._first(story)
         if its := self._stories.get(story):
             last = bisect_right(its.transactions, transactions)
@@ -215,7 +211,7 @@ class Histories:
         return f"story {story} after {numbers[-1]} transactions: {rows} instead of {expected}"
 
     def behind_s(self, answer: ReadAnswer) -> float:
-        """How long ago the first transaction was committed that it does not include."""
+        """Seconds since the commit of the first transaction that the answer does not include."""
         _, included = self.included(answer.position)
         if answer.transactions is not None:
             included = answer.transactions

@@ -1,4 +1,4 @@
-"""What was seen of a change of the number of shards: before, during and after it."""
+"""Figures, tables and plots of a change of the number of shards: before, during and after it."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ def sample_of(said: dict[str, Any], at: float) -> GatewaySample:
 
 @dataclass(slots=True)
 class ReshardingRun:
-    """All that was seen. Times are of `monotonic()`."""
+    """All measurements. Times are of `monotonic()`."""
 
     begin: float = 0.0
     #: When new pods were started, when they were there and the gateway's file had the new number, and when all keys had
@@ -137,7 +137,6 @@ def tables(found: ReshardingRun) -> list[ReportTable]:
 
 
 def plots(found: ReshardingRun) -> list[Plot]:
-    """All of it over time."""
 
     def plot(title: str, unit: str, lines: Sequence[PlotLine], caption: str = "") -> Plot:
         marks = (
@@ -167,13 +166,13 @@ def plots(found: ReshardingRun) -> list[Plot]:
 
 
 def latencies(found: ReshardingRun, phase: str) -> list[float]:
-    """Of the answers of a phase, in order of size."""
+    """Latencies of the answers of a phase, ascending."""
     begin, end = found.between(phase)
     return sorted(answer.ms for answer in found.answers if begin <= answer.at < end)
 
 
 def per_second(found: ReshardingRun, phase: str, value: Callable[[GatewaySample], float]) -> float:
-    """How fast a count rose in a phase."""
+    """Mean increase of a count per second in a phase."""
     begin, end = found.between(phase)
     inside = [sample for sample in found.samples if begin <= sample.at < end]
     if len(inside) < 2:
@@ -182,12 +181,12 @@ def per_second(found: ReshardingRun, phase: str, value: Callable[[GatewaySample]
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Of values in order; 0 of none."""
+    """A percentile of ascending values; 0 without values."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
 
 
 def _uneven(found: ReshardingRun) -> float:
-    """How much more the shard that is asked most is asked than if all were alike; 0 if nothing was asked."""
+    """Ratio of the busiest shard's requests to an even share; 0 without requests."""
     shards = max((len(sample.requests) for sample in found.samples), default=0)
     rates = [per_second(found, AFTER, partial(_requests, shard=shard)) for shard in range(shards)]
     return max(rates) * shards / sum(rates) if sum(rates) else 0.0
@@ -231,7 +230,7 @@ def _latency(found: ReshardingRun, percent: float) -> PlotLine:
 
 
 def _rates(found: ReshardingRun, name: str, value: Callable[[GatewaySample], float]) -> PlotLine:
-    """Of each second: a smaller step shows only when the counts were told."""
+    """Increase per second; smaller steps would show the times of reports only."""
     by_second = {int((sample.at - found.changed) // 1): sample for sample in found.samples}
     pairs = list(itertools.pairwise(by_second[second] for second in sorted(by_second)))
     return PlotLine(

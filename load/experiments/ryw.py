@@ -30,7 +30,9 @@ _PERCENTILES = (50, 90, 99, 99.9)
 
 
 def command(
-    pairs: Annotated[int, typer.Option(min=1, help="Writes, each with a read behind it; as many again.")] = 10_000,
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Writes, each with a read; once with the token, once without.")
+    ] = 10_000,
     workers: Annotated[int, typer.Option(min=1, help="API workers.")] = 2,
     as_json: JsonOption = False,
     output: OutputOption = None,

@@ -1,5 +1,5 @@
-"""How far shards go: reads and visible changes a second of 1 and 2 shards with 1 and 2 API workers, what each kind of
-process spends on them, and from that what 1 to 64 pods would do (`shard_scale_model`).
+"""Reads and visible changes a second of 1 and 2 shards with 1 and 2 API workers, the CPU time that each kind of process
+spends on them, and computed from that, rates of 1 to 64 pods (`shard_scale_model`).
 
 Each side is started anew for each round, in turns, so that none follows the stream of another's writes. With
 ``--gateway`` two pods behind a gateway are a side, too. On a machine with few cores rates of several shards say little,
@@ -101,7 +101,7 @@ Pids = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is read and written."""
+    """Numbers of rows, reads and changes."""
 
     stories: int = 50_000
     #: Of them, in memory before hits are read and changes written; and others, which are read once.
@@ -117,8 +117,6 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class RunningSide:
-    """A side under measurement."""
-
     side: Side
     upstream: UpstreamDatabase
     #: The processes of each kind, but the database's, which come and go.
@@ -127,8 +125,6 @@ class RunningSide:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     sizes: Sizes
     rounds: int
     ways: Sequence[ShardSetup]
@@ -139,18 +135,18 @@ class Options:
 
 def command(
     stories: vote.StoriesOption = 50_000,
-    hottest: Annotated[int, typer.Option(min=100, help="Stories that are in memory.")] = 10_000,
-    misses: Annotated[int, typer.Option(min=100, help="Stories that are read once.")] = 5_000,
-    changes: Annotated[int, typer.Option(min=1000, help="Votes of a backlog.")] = 100_000,
+    hottest: Annotated[int, typer.Option(min=100, help="Stories in memory.")] = 10_000,
+    misses: Annotated[int, typer.Option(min=100, help="Stories read once.")] = 5_000,
+    changes: Annotated[int, typer.Option(min=1000, help="Votes in a backlog.")] = 100_000,
     seconds: vote.SecondsOption = 3.0,
-    rounds: Annotated[int, typer.Option(min=1, help="Starts of each side, in turns.")] = 3,
-    gateway: Annotated[bool, typer.Option(help="Two pods behind a gateway, too.")] = False,
-    model_changes: Annotated[float, typer.Option(help="Computed: changes a second meanwhile.")] = 1000.0,
-    model_misses: Annotated[float, typer.Option(min=0, max=1, help="Computed: share of misses.")] = 0.02,
-    model_keys: Annotated[int, typer.Option(min=2, help="Computed: keys of a batch.")] = 50,
-    model_whole: Annotated[float, typer.Option(min=0, max=1, help="Computed: share of a whole view.")] = 0.05,
-    pod_workers: Annotated[int, typer.Option(min=1, help="Computed: API workers of a pod.")] = 2,
-    database_cores: Annotated[float, typer.Option(help="Computed: cores of the database.")] = 8.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Starts of each side, alternating.")] = 3,
+    gateway: Annotated[bool, typer.Option(help="Also measure two pods behind a gateway.")] = False,
+    model_changes: Annotated[float, typer.Option(help="Model: changes a second.")] = 1000.0,
+    model_misses: Annotated[float, typer.Option(min=0, max=1, help="Model: share of misses.")] = 0.02,
+    model_keys: Annotated[int, typer.Option(min=2, help="Model: keys of a batch.")] = 50,
+    model_whole: Annotated[float, typer.Option(min=0, max=1, help="Model: share of a fully materialized view.")] = 0.05,
+    pod_workers: Annotated[int, typer.Option(min=1, help="Model: API workers of a pod.")] = 2,
+    database_cores: Annotated[float, typer.Option(help="Model: cores of the database.")] = 8.0,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -221,7 +217,7 @@ def _running(way: ShardSetup, upstream: UpstreamDatabase) -> Iterator[RunningSid
 
 
 def _kinds(pids: Sequence[int]) -> Pids:
-    """What supervisors have started, by kind: their names are the last words of their commands."""
+    """Children of the supervisors by kind: their names are the last words of their commands."""
     names = {
         pid: title.split()[-1] for pid in pids if "service.supervisor.child_main" in (title := processes.title(pid))
     }
@@ -248,8 +244,6 @@ def turn(running: RunningSide, sizes: Sizes, conditions: RunConditions, tell: Te
 
 
 class _Measuring:
-    """One start."""
-
     def __init__(self, running: RunningSide, sizes: Sizes, conditions: RunConditions) -> None:
         self._running, self._sizes, self._conditions = running, sizes, conditions
         self._random = Random(1)
@@ -302,7 +296,7 @@ class _Measuring:
             raise SideError(f"{self._running.side.name}: answers are not the database's")
 
     def _shows(self, position: str) -> bool:
-        """Whether answers are as new, of so many keys that each shard has some; nobody votes for these."""
+        """Whether answers are as new for enough keys that each shard has some; nobody votes for these."""
         last = self._sizes.stories
         keys = [(VIEW, {"id": story}) for story in range(last - _COMPARED + 1, last + 1)]
         with self._connection() as connection:
@@ -362,7 +356,7 @@ class _Used:
 
 @contextmanager
 def _stopped(pids: Sequence[int]) -> Iterator[None]:
-    """They stand still inside, and go on in any case afterwards."""
+    """Stops the processes (SIGSTOP) inside, and continues them in any case afterwards."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:

@@ -1,5 +1,5 @@
-"""How far shards on several machines scale, computed from what one thing costs one process: reads and changes a second
-for a number of pods, and what is busy first.
+"""A model of shards on several machines: reads and changes a second for a number of pods, and the resource that is busy
+first, from CPU costs measured on one machine.
 
 *Theory*: each process has one core, 10⁶ µs a second; what it does is costs times rates, and the highest rate of reads
 is the one at which the first resource is busy all the time (the utilization law). A pod is one shard: an engine and API
@@ -31,7 +31,7 @@ DATABASE = "database"
 
 @dataclass(frozen=True, slots=True)
 class BatchSample:
-    """What requests with so many keys, in so many parts, cost: CPU µs for each of them."""
+    """CPU µs of a request with so many keys, in so many parts."""
 
     parts: float
     keys: int
@@ -47,14 +47,14 @@ class BatchCost:
 
     @classmethod
     def through(cls, few: "BatchSample", many: "BatchSample") -> "BatchCost":
-        """What explains both, which have different numbers of keys; what comes out below nothing is nothing."""
+        """Solves for the two costs from samples with different numbers of keys; negative results become 0."""
         determinant = few.parts * many.keys - many.parts * few.keys
         part_us = (few.us * many.keys - many.us * few.keys) / determinant
         key_us = (few.parts * many.us - many.parts * few.us) / determinant
         return cls(max(0.0, part_us), max(0.0, key_us))
 
     def of_key(self, parts: float, keys: int) -> float:
-        """For each key of a request that has so many, in so many parts."""
+        """CPU µs for each key of a request with so many keys, in so many parts."""
         return self.part_us * parts / keys + self.key_us
 
 
@@ -91,7 +91,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What is asked, and what changes meanwhile."""
+    """Rates and shares of reads and changes."""
 
     changes_per_s: float
     #: Of the keys that are read.
@@ -104,8 +104,6 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """What there is for it."""
-
     workers: int = 2
     replicas: int = 1
     database_cores: float = 8.0
@@ -115,8 +113,6 @@ class Machines:
 
 @dataclass(frozen=True, slots=True)
 class ShardPoint:
-    """What so many shards do."""
-
     shards: int
     #: Keys that are read a second, at most, and what is busy then.
     reads_per_s: float
@@ -160,7 +156,6 @@ def parts_of(shards: int, keys: int) -> float:
 
 
 def point(shards: int, costs: Costs, traffic: Traffic, machines: Machines) -> ShardPoint:
-    """What so many shards do."""
     pods = shards * machines.replicas
     parts = parts_of(shards, traffic.keys)
     change_us = _change_us(pods, costs)
@@ -201,7 +196,7 @@ def stops_at(found: Sequence[ShardPoint], worth: float = 1.5) -> ShardPoint | No
 
 
 def _change_us(pods: int, costs: Costs) -> float:
-    """Of an engine, for a change: it holds one key of as many as there are pods."""
+    """CPU µs of an engine for a change: with n pods it holds one key in n."""
     return costs.passed_us + (costs.held_us - costs.passed_us) / pods
 
 
@@ -226,7 +221,7 @@ def _resources(shards: int, costs: Costs, traffic: Traffic, machines: Machines) 
 
 
 def _worker_us(shards: int, costs: Costs, traffic: Traffic) -> float:
-    """Of API workers, for a key."""
+    """CPU µs of API workers for a key."""
     hit_us, batch = costs.hit_us, costs.batch
     if shards > 1 and costs.gateway is not None:
         hit_us, batch = costs.gateway.behind_hit_us, costs.gateway.behind_batch

@@ -1,4 +1,4 @@
-"""What the sides of `shard_scale` say: ratios between them, CPU time for a thing done, and what the model makes of it.
+"""Report of `shard_scale`: ratios between the sides, CPU time for each operation, and the model's results.
 
 Not here: the model (`shard_scale_model`), measuring (`shard_scale`).
 """
@@ -46,7 +46,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One start. Of batches a thing is a request."""
+    """Rates of one start of a side. A batch counts as one request."""
 
     #: Changes of which no engine holds anything.
     passed: Rate
@@ -79,7 +79,6 @@ class ShardSetup:
 
     @property
     def name(self) -> str:
-        """For reports."""
         if self.gateway:
             return f"{self.shards} pods, {self.workers} workers, gateway"
         return f"{self.shards} shard{'s' * (self.shards > 1)}, {self.workers} worker{'s' * (self.workers > 1)}"
@@ -100,7 +99,7 @@ class Mix:
 
 
 def mixes(changes_per_s: float, miss_share: float, keys: int, whole_share: float) -> list[Mix]:
-    """One thing that limits in each."""
+    """Traffic mixes, each with another limiting resource."""
     return [
         Mix("single keys, all there", Traffic(changes_per_s)),
         Mix(f"single keys, {miss_share:.1%} misses", Traffic(changes_per_s, miss_share)),
@@ -110,7 +109,7 @@ def mixes(changes_per_s: float, miss_share: float, keys: int, whole_share: float
 
 
 def costs_of(turns: Turns) -> Costs:
-    """What the sides spent; medians over the rounds. What is not of a gateway is of one shard alone."""
+    """Costs from the sides' CPU time, medians over the rounds; all but the gateway's are of one shard alone."""
     alone = turns[ALONE]
     hit_us = _us(alone, lambda turn: turn.hits, WORKER)
     return Costs(
@@ -205,7 +204,7 @@ def _cpu(pick: Pick, turns: Sequence[Turn]) -> list[str]:
 
 
 def table_of_costs(costs: Costs, turns: Turns) -> ReportTable:
-    """What the model was given, and what it says of two shards that were measured."""
+    """The model's input, and its prediction for two shards beside the measurement."""
     both = turns[ShardSetup(2, 1)]
     # They do not decode: what passing over a change costs them is measured, what holding it adds is as of one alone.
     passed = _us(both, lambda turn: turn.passed, ENGINE) / 2
@@ -244,7 +243,7 @@ def _batch(cost: BatchCost) -> str:
 
 
 def model(costs: Costs, mixed: Sequence[Mix], machines: Machines) -> tuple[list[ReportTable], list[Plot]]:
-    """What so many pods would do."""
+    """Tables and plots of the model for each traffic mix."""
     found = {mix.name: points(SHARDS, costs, mix.traffic, machines) for mix in mixed}
     each = next(iter(found.values()))
     return [_reads_table(found), _changes_table(each)], [_reads_plot(found), _changes_plot(each)]

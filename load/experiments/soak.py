@@ -39,8 +39,6 @@ _FLAT_MEMORY, _FLAT_LATENCY = 1.02, 1.25
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     spec: VoteSpec
     minutes: float = 60.0
     votes_each: int = 5
@@ -55,13 +53,13 @@ class Options:
 
 
 def command(
-    minutes: Annotated[float, typer.Option(min=0.25, help="How long.")] = 60.0,
+    minutes: Annotated[float, typer.Option(min=0.25, help="Duration in minutes.")] = 60.0,
     stories: vote.StoriesOption = 200_000,
     votes_each: vote.VotesOption = 5,
     alpha: vote.AlphaOption = 1.15,
     read_share: vote.ReadShareOption = 0.99,
-    memory: Annotated[str, typer.Option(help="Budget; smaller than what is read.")] = "64MiB",
-    rate: Annotated[float | None, typer.Option(help="Visits a second. Default: 70 % of capacity.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory budget; smaller than the working set.")] = "64MiB",
+    rate: Annotated[float | None, typer.Option(help="Visits a second. Default: 70 % of the capacity.")] = None,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -71,7 +69,6 @@ def command(
 
 
 def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
-    """One run."""
     spec = options.spec
     tell(f"{spec.stories:,} stories with {options.votes_each} votes each: loading")
     with (

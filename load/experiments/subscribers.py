@@ -44,8 +44,6 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     subscribers: int = 1000
     keys: int = 100
     rate: float = 200.0
@@ -55,12 +53,12 @@ class Options:
 
 
 def command(
-    subscribers: Annotated[int, typer.Option(min=1, help="Streams of events.")] = 1000,
-    keys: Annotated[int, typer.Option(min=1, help="Answers that they follow.")] = 100,
+    subscribers: Annotated[int, typer.Option(min=1, help="Number of event streams.")] = 1000,
+    keys: Annotated[int, typer.Option(min=1, help="Number of answers that they follow.")] = 100,
     rate: Annotated[float, typer.Option(help="Changes a second, each a transaction.")] = 200.0,
-    seconds: Annotated[float, typer.Option(min=2, help="How long changes are made.")] = 30.0,
-    returning: Annotated[int, typer.Option(help="Of the subscribers, those that leave and come back.")] = 100,
-    stalled: Annotated[int, typer.Option(help="More of them, that do not read.")] = 50,
+    seconds: Annotated[float, typer.Option(min=2, help="Seconds of changes.")] = 30.0,
+    returning: Annotated[int, typer.Option(help="Subscribers that disconnect and reconnect.")] = 100,
+    stalled: Annotated[int, typer.Option(help="Additional subscribers that do not read.")] = 50,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -70,7 +68,6 @@ def command(
 
 
 def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
-    """One run."""
     tell(f"{options.keys} boards of {boards.NOTES_EACH} notes: loading")
     heavy_rate = _HEAVY_PER_S if options.stalled else 0.0
     with (
@@ -102,8 +99,6 @@ def _pinned(side: Side, conditions: RunConditions) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Found:
-    """What was seen."""
-
     #: Milliseconds from each commit to each event that shows it.
     delays: list[float] = field(default_factory=list)
     committed: int = 0
@@ -156,7 +151,6 @@ class _Crowd:
         self._stalled = [_Subscriber(url + str(boards.HEAVY), boards.HEAVY) for _ in range(options.stalled)]
 
     async def run(self, changes: Pipe) -> None:
-        """Subscribe, change, compare."""
         # What does not fit is the end of it, not of one connection.
         failures: list[BaseException] = []
         asyncio.get_running_loop().set_exception_handler(
@@ -185,7 +179,7 @@ class _Crowd:
             await asyncio.gather(*(act(subscriber) for subscriber in subscribers[start : start + _AT_ONCE]))
 
     async def _stall(self) -> None:
-        """They begin as the others, and then read no more."""
+        """Subscribers that begin like the others, and then stop reading."""
         await self._in_turns(self._stalled, lambda subscriber: subscriber.open(small=True))
         await self._until(lambda: all(stalled.rows.snapshots for stalled in self._stalled), "the others have one")
         for stalled in self._stalled:
@@ -223,7 +217,7 @@ class _Crowd:
         found.cpu_us = (processes.cpu_seconds(self._service()) - cpu) / max(1, found.events) * 1e6
 
     async def _release(self, before: int, kernel: int) -> None:
-        """What those cost that did not read; they find out when they read on."""
+        """Measures the cost of subscribers that did not read, and lets them read on."""
         found = self.found
         found.stalled_bytes = max(0, self._own_bytes() - before) / len(self._stalled)
         found.kernel_bytes = max(0, _kernel_bytes() - kernel) / len(self._stalled)
@@ -244,7 +238,6 @@ class _Crowd:
             await asyncio.sleep(_POLL_S)
 
     def _service(self) -> list[int]:
-        """Its processes, without the database's."""
         return [pid for pid in self._side.pids() if "postgres" not in processes.title(pid)]
 
     def _own_bytes(self) -> int:
@@ -252,7 +245,7 @@ class _Crowd:
 
 
 def _kernel_bytes() -> int:
-    """What all TCP connections of this machine hold in the kernel."""
+    """Kernel memory of all TCP connections of this machine."""
     lines = Path("/proc/net/sockstat").read_text().splitlines()
     fields = next(line for line in lines if line.startswith("TCP:")).split()
     return int(fields[fields.index("mem") + 1]) * _PAGE_BYTES

@@ -46,7 +46,7 @@ _KEYS_AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class BuildConditions:
-    """What is built, and what goes on meanwhile."""
+    """Parameters of a build, and of the load beside it."""
 
     stories: int
     #: Transactions a second.
@@ -71,7 +71,7 @@ class FrontPageAnswer:
 
 @dataclass(slots=True)
 class Built:
-    """What was found. Times are seconds from asking for the view."""
+    """Measurements of a build. Times are seconds from the request for the view."""
 
     way: str
     ready_s: float | None = None
@@ -90,7 +90,7 @@ class Built:
     ended: str = ""
 
     def hits_between(self, begin: float, end: float) -> list[float]:
-        """Their milliseconds, in order of size."""
+        """Latencies of hits in ms, ascending."""
         return sorted(ms for at, ms in self.hits if begin <= at < end)
 
     def longest_block_s(self, begin: float, end: float) -> float:
@@ -99,7 +99,6 @@ class Built:
         return max((after - before for before, after in itertools.pairwise(times)), default=0.0)
 
     def rate_between(self, begin: float, end: float) -> float:
-        """Transactions a second."""
         inside = [(at, count) for at, count in self.written if begin <= at < end]
         if len(inside) < 2:
             return 0.0
@@ -141,8 +140,6 @@ def build(
 
 
 class _Run:
-    """One build."""
-
     def __init__(
         self,
         way: str,
@@ -165,7 +162,6 @@ class _Run:
         self.stop = Event()
 
     def build(self, writer: Pipe, hitter: Pipe, meanwhile: Meanwhile | None) -> Built:
-        """All of it."""
         conditions, built = self._conditions, self._built
         for pipe in (writer, hitter):
             pipe.send(None)
@@ -282,7 +278,6 @@ def spark_of(pids: list[int]) -> list[int]:
 
 
 def _forget_transactions(upstream: UpstreamDatabase) -> None:
-    """As the database was loaded."""
     with psycopg.connect(upstream.url, autocommit=True) as connection:
         connection.execute("TRUNCATE ticks")
 

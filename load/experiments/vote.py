@@ -28,16 +28,14 @@ SHORT = ("--stories", "20000", "--seconds", "2", "--hottest", "2000", "--start-r
 
 #: Options of all experiments on this site.
 StoriesOption = Annotated[int, typer.Option(min=1, help="Stories of the site.")]
-VotesOption = Annotated[int, typer.Option(min=0, help="Votes that each story has at the beginning.")]
+VotesOption = Annotated[int, typer.Option(min=0, help="Votes of each story at the start.")]
 AlphaOption = Annotated[float, typer.Option(min=0.0, help="Skew of Zipf's distribution; 0 is uniform.")]
-ReadShareOption = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of visits that read; the others vote.")]
+ReadShareOption = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of reads; the other visits vote.")]
 SecondsOption = Annotated[float, typer.Option(min=1.0, help="Length of one run.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     spec: VoteSpec
     votes_each: int = 5
     seconds: float = 10.0
@@ -56,15 +54,15 @@ def command(
     votes_each: VotesOption = 5,
     alpha: AlphaOption = 1.15,
     read_share: ReadShareOption = 0.99,
-    batch: Annotated[int, typer.Option(min=1, help="Stories that a visit reads in one request.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Stories that a visit reads, in one request.")] = 1,
     seconds: SecondsOption = 10.0,
     p95_ms: Annotated[float, typer.Option(help="Limit of the 95th percentile.")] = 20.0,
-    start_rate: Annotated[float, typer.Option(help="Visits a second to begin with.")] = 500.0,
-    most_rate: Annotated[float, typer.Option(help="Visits a second that are never exceeded.")] = 32_000.0,
-    hottest: Annotated[int, typer.Option(min=0, help="Stories that are read before, the hottest first.")] = 50_000,
+    start_rate: Annotated[float, typer.Option(help="Visits a second at the start.")] = 500.0,
+    most_rate: Annotated[float, typer.Option(help="Maximum visits a second.")] = 32_000.0,
+    hottest: Annotated[int, typer.Option(min=0, help="Hottest stories to read before.")] = 50_000,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each side.")] = 1,
-    memory: Annotated[str, typer.Option(help="Budget of the partial side.")] = "1GiB",
-    full: Annotated[bool, typer.Option(help="Also with the view kept whole.")] = False,
+    memory: Annotated[str, typer.Option(help="Memory budget of the partial view.")] = "1GiB",
+    full: Annotated[bool, typer.Option(help="Also measure the view fully materialized.")] = False,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:

@@ -62,8 +62,6 @@ class _Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """One budget."""
-
     trace: str
     share: float
     budget_bytes: int
@@ -79,11 +77,11 @@ class _Compared:
 def command(
     stories: Annotated[int, typer.Option(min=100, help="Stories of the vote workload.")] = 100_000,
     reads: Annotated[int, typer.Option(min=0, help="Reads of the vote workload; 0: none.")] = 150_000,
-    alpha: Annotated[float, typer.Option(help="Their skew.")] = 0.9,
+    alpha: Annotated[float, typer.Option(help="Skew of the stories.")] = 0.9,
     lobsters_visits: Annotated[int, typer.Option(min=0, help="Page visits of Lobsters; 0: none.")] = 3_000,
-    scale: Annotated[float, typer.Option(min=0.001, max=1, help="How much of the Lobsters site.")] = 0.1,
-    per_s: Annotated[float, typer.Option(min=1, help="Requests to Lobsters each second, at most.")] = 50,
-    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 1,
+    scale: Annotated[float, typer.Option(min=0.001, max=1, help="Scale of the Lobsters site.")] = 0.1,
+    per_s: Annotated[float, typer.Option(min=1, help="Maximum requests a second to Lobsters.")] = 50,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -202,7 +200,7 @@ def _documents(side: Side) -> dict[str, Any]:
 
 
 def _hit_rate(side: Side) -> float:
-    """Of all reads, once the workers have reported them: when two looks, a report apart, find the same."""
+    """Hit rate of all reads, once the workers have reported them: two equal counts, one report interval apart."""
     before, deadline = (-1, -1), monotonic() + _COUNTED_S
     admin = AdminClient.of(side)
     while monotonic() < deadline:

@@ -30,8 +30,6 @@ _LOG_SAMPLE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """What the writer does."""
-
     url: str
     ids: int
     alpha: float
@@ -71,7 +69,7 @@ def ready_writer(job: WriteJob) -> AbstractContextManager[Pipe]:
 
 @dataclass(frozen=True, slots=True)
 class LagSample:
-    """What the service had applied at a moment."""
+    """The service's applied position at a moment."""
 
     at: float
     #: A log position.

@@ -49,8 +49,6 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
-
     stories: int = 200_000
     votes_each: int = 5
     alpha: float = 1.15
@@ -66,8 +64,6 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One rate."""
-
     rate: float
     written_per_s: float
     #: Rows that came and went: an update is two.
@@ -81,12 +77,10 @@ class _Run:
 
     @property
     def kept_up(self) -> bool:
-        """Whether the service did."""
         return self.behind_s <= _BEHIND_S and self.fallen_back_s <= _FALLEN_BACK_S
 
     @property
     def was_written(self) -> bool:
-        """Whether the database did."""
         return self.written_per_s >= _WRITTEN * self.rate
 
 
@@ -109,11 +103,11 @@ def command(
     stories: vote.StoriesOption = 200_000,
     votes_each: vote.VotesOption = 5,
     alpha: vote.AlphaOption = 1.15,
-    scale: Annotated[float, typer.Option(help="Of the whole Lobsters site.")] = 1.0,
+    scale: Annotated[float, typer.Option(help="Scale of the Lobsters site.")] = 1.0,
     seconds: vote.SecondsOption = 8.0,
-    many: Annotated[list[int] | None, typer.Option(help="Changes of a transaction. Default: 1 and 100.")] = None,
-    start_rate: Annotated[float, typer.Option(help="Changes a second to begin with.")] = 1000.0,
-    most_rate: Annotated[float, typer.Option(help="Changes a second that are never exceeded.")] = 200_000.0,
+    many: Annotated[list[int] | None, typer.Option(help="Changes in a transaction. Default: 1 and 100.")] = None,
+    start_rate: Annotated[float, typer.Option(help="Changes a second at the start.")] = 1000.0,
+    most_rate: Annotated[float, typer.Option(help="Maximum changes a second.")] = 200_000.0,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
@@ -202,7 +196,7 @@ class _Bench:
         return run.kept_up and run.was_written
 
     def _profile(self, rate: float, ramp: _Ramp) -> None:
-        """What the engine does while there is more to do than it can."""
+        """Profile of the engine while it is overloaded."""
         engine = self._admin.stats().engine_pid
         found: list[Profile] = []
         try:

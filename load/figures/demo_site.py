@@ -40,7 +40,6 @@ class DemoSite:
 
     @property
     def port(self) -> int:
-        """Of the views."""
         return int(self.api.rsplit(":", 1)[1])
 
     @property
@@ -65,7 +64,6 @@ class DemoSite:
             return processes.family(processes.parent(connection.info.backend_pid))
 
     def view_url(self, view: str, **parameters: object) -> str:
-        """Where a view is read."""
         return str(httpx.URL(f"{self.api}/v1/views/{view}", params={k: str(v) for k, v in parameters.items()}))
 
     def read(self, view: str, **parameters: object) -> httpx.Response:

@@ -13,7 +13,7 @@ _TIMEOUT_S = 120
 
 
 def run(cores: tuple[int, int] | None) -> list[Result]:
-    """In a process of its own, on one core."""
+    """Run the benchmark in a process of its own, on one core."""
     pinned = ["taskset", "-c", str(cores[0])] if cores else []
     done = subprocess.run(
         [*pinned, sys.executable, "-m", "load.micro.vote_dataflow"],

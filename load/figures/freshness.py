@@ -63,14 +63,12 @@ class VoteThread(threading.Thread):
 
 
 def vote(connection: psycopg.Connection, story: int, voter: str) -> None:
-    """One transaction of two statements."""
     with connection.pipeline(), connection.transaction():
         connection.execute("INSERT INTO votes (story_id, user_id, value) VALUES (%s, %s, 1)", (story, voter))
         connection.execute("UPDATE stories SET score = score + 1 WHERE id = %s", (story,))
 
 
 def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
-    """For four times `seconds`."""
     run_name = f"fresh-{next(_runs)}"
     with psycopg.connect(site.database, autocommit=True) as connection:
         connection.execute(

@@ -37,7 +37,6 @@ class Turns:
     cpu_us: list[float] = field(default_factory=list)
 
     def measure(self, seconds: int, cores: tuple[int, int] | None) -> None:
-        """One turn."""
         pids = self.pids()
         if cores:
             processes.pin(pids, cores[0])
@@ -79,7 +78,7 @@ def _turns(stack: ExitStack, name: str, starting: AbstractContextManager[Side], 
 
 
 def _like(hit: httpx.Response) -> StartSide:
-    """The same headers and length as a hit, and nothing behind them."""
+    """A response with the headers and length of a hit, by an application that does nothing else."""
     names = [pair for pair in hit.headers.multi_items() if pair[0] not in ("date", "server", "content-length")]
     return empty(names, "x" * len(hit.content))
 

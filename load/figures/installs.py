@@ -1,5 +1,5 @@
-"""What installing a view on a running service costs, over a million stories and ten million votes; and what a page of a
-long key fetches.
+"""Cost of installing a view on a running service, over a million stories and ten million votes; rows fetched for a page
+of a long key.
 
 Installing is timed from the request to its reply, by which the view answers. Meanwhile hits of another view go on, and
 their latencies are compared with those of quiet moments of the same run. Nothing is loaded: the view is partial.

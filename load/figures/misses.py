@@ -1,4 +1,4 @@
-"""What a miss costs: the first read of a key, against the view's SQL run on the database, in turns.
+"""Cost of a miss: the first read of a key, against the view's SQL run on the database, in turns.
 
 Both sides use one kept-alive connection from the same process; the statement is prepared. No key is read twice.
 """

@@ -13,10 +13,9 @@ SITE = SiteDefinition("demo", "", (SiteView(VIEW, STORY_SQL, {"id": "bigint"}),)
 
 
 def upstream_of(site: DemoSite) -> UpstreamDatabase:
-    """The demo's database."""
     return UpstreamDatabase(site.database, site.database_processes)
 
 
 def story_url(side: Side, story: int) -> str:
-    """Where a side is asked for a story."""
+    """URL of a story at a side."""
     return f"{side.reads_url}/v1/views/{VIEW}?id={story}"

@@ -1,4 +1,4 @@
-"""What MariaDB's change stream costs: changes decoded per second of CPU, by the stream and by the library alone.
+"""Cost of MariaDB's change stream: changes decoded per second of CPU, by the stream and by the library alone.
 
 A MariaDB of its own (that of the tests) writes a phase of the log first: single-row transactions, statements of 1,000
 rows, updates of 1,000 rows. Then this process reads it, which alone is measured. The library reads the same: its events
@@ -110,7 +110,6 @@ class Bench:
         return {name: round(rate) for name, rate in best.items()}
 
     def profile(self) -> None:
-        """Where the time goes."""
         for phase in PHASES:
             for reader in (self._stream, self._library):
                 print(f"── {reader.__name__}: {phase}")  # noqa: T201 - the result

@@ -14,8 +14,6 @@ _ENTRY_BYTES = 105
 
 
 class Clock(Generic[Item]):
-    """See the module."""
-
     def __init__(self) -> None:
         #: Item -> whether it was read since it came or passed the front.
         self._ring: OrderedDict[Item, bool] = OrderedDict()

@@ -126,7 +126,6 @@ def _cpu(result: dict[str, float], name: str, changes: int) -> Iterator[None]:
 
 
 def decode(changes: int, per_transaction: int, schemas: bool) -> None:
-    """Everything but Kafka."""
     assembler = DebeziumAssembler(PostgresSnapshot(1000, 1000), Modes())
     reader = RecordDecoder("postgres")
     new, _ = assembler.follow({TABLE: LAYOUT})

@@ -59,7 +59,6 @@ async def turns(taken_s: list[float]) -> None:
 
 
 async def read_all(runtime: Runtime, stories: int) -> None:
-    """Every story once."""
     ids = [str(i) for i in range(1, stories + 1)]
     randomness.Random(1).shuffle(ids)
     reads = [
@@ -70,7 +69,6 @@ async def read_all(runtime: Runtime, stories: int) -> None:
 
 
 async def measure(runtime: Runtime, stories: int) -> dict[str, Any]:
-    """The figures of one run."""
     await runtime.start()
     garbage.be_seldom()
     collections = [0, 0, 0]

@@ -1,4 +1,4 @@
-"""What a hit costs next to an empty response: one worker's hot route against an ASGI application that only sends.
+"""Cost of a hit next to an empty response: one worker's hot route against an ASGI application that only sends.
 
 Both run on the same server, one after the other on the same core, in rounds; the empty response has the hit's headers
 and length. What sampling the keys costs of that is measured by itself. Needs wrk.
@@ -242,7 +242,7 @@ def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> Non
 def _serve_observed(
     more: tuple[Path, Path, str | None, float | None], listener: socket.socket, started: Connection
 ) -> None:
-    """As a worker serves it that has an access log, or traces."""
+    """Serves as a worker with an access log, or traces, does."""
     from service.protocol.worker_config import WorkerConfig
     from service.settings.telemetry import AccessLogSettings, TraceSettings
     from service.worker.process import run_worker

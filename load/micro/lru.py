@@ -12,8 +12,6 @@ _ENTRY_BYTES = 125
 
 
 class Lru(Generic[Item]):
-    """See the module."""
-
     def __init__(self) -> None:
         #: Item -> the number of the last read of it; 0: not read since it came.
         self._items: OrderedDict[Item, int] = OrderedDict()

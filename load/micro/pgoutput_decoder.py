@@ -1,4 +1,4 @@
-"""What PostgreSQL's change stream costs: changes decoded per second of CPU, from the socket to transactions.
+"""Cost of PostgreSQL's change stream: changes decoded per second of CPU, from the socket to transactions.
 
 An embedded PostgreSQL of its own writes a phase first: single-row transactions, transactions of 1,000 inserts or of
 1,000 updates. Then this process reads it, which alone is measured; the server decodes meanwhile in its own time.
@@ -79,7 +79,6 @@ class Bench:
         return {f"stream_{phase}_per_s": round(rate) for phase, rate in best.items()}
 
     def profile(self) -> None:
-        """Where the time goes."""
         for phase in PHASES:
             print(f"── {phase}")  # noqa: T201 - the result
             profile = cProfile.Profile()

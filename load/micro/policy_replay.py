@@ -14,7 +14,7 @@ __all__ = ["DEFAULT", "POLICIES", "PolicyReplay", "replay"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyReplay:
-    """What a memory of one size was worth."""
+    """Hits and saved cost with a memory of one size."""
 
     reads: int
     hits: int
@@ -24,12 +24,10 @@ class PolicyReplay:
 
     @property
     def hit_rate(self) -> float:
-        """Of reads."""
         return self.hits / self.reads
 
     @property
     def saved_rate(self) -> float:
-        """Of work."""
         return self.saved / self.cost
 
 

@@ -14,8 +14,6 @@ _ENTRY_BYTES = 90
 
 
 class RandomChoice(Generic[Item]):
-    """See the module."""
-
     def __init__(self, seed: int = 1) -> None:
         self._state = seed & _WORD
         self._items: list[Item] = []

@@ -67,11 +67,9 @@ class Now(Snapshot):
     newest: int
 
     def sees(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
-        """By number."""
         return transaction <= self.newest
 
     def covers(self, other: Snapshot) -> bool:
-        """By number."""
         return isinstance(other, Now) and self.newest >= other.newest
 
     def finished(self, other: Snapshot) -> bool:
@@ -120,7 +118,7 @@ class Bench:
         return Apply([transaction], number)
 
     def changes_per_second(self, alpha: float) -> float:
-        """Of one round, of votes with that skew."""
+        """Rate of one round, with votes of that skew."""
         batches = self.batches(alpha)
         started = perf_counter()
         for batch in batches:

@@ -1,4 +1,4 @@
-"""What is exchangeable of a peer: where its rows come from, and what a write does beside the database."""
+"""Interface of a peer's backend: where its rows come from, and what a write does beside the database."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -17,8 +17,6 @@ class BackendAnswers(NamedTuple):
 
 
 class Backend(Protocol):
-    """A peer behind its HTTP."""
-
     async def open(self) -> None:
         """Connects; before the first request."""
         ...

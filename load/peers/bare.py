@@ -14,13 +14,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class BareApplication:
-    """ASGI."""
-
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Serve one request."""
         response = await self._response(scope, receive)
         headers = [_JSON, (b"content-length", b"%d" % len(response.body))]
         if response.hit is not None:

@@ -11,9 +11,7 @@ from load.peers.backend import Read
 class Cache(Protocol):
     """A connected cache. Keys are as `key_of` makes them."""
 
-    async def get(self, key: bytes) -> bytes | None:
-        """One value; None: not there."""
-        ...
+    async def get(self, key: bytes) -> bytes | None: ...
 
     async def get_many(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Several values in one round trip."""
@@ -23,9 +21,7 @@ class Cache(Protocol):
         """Keeps values for so many seconds; None: until they are deleted."""
         ...
 
-    async def delete_many(self, keys: Sequence[bytes]) -> None:
-        """Forgets values."""
-        ...
+    async def delete_many(self, keys: Sequence[bytes]) -> None: ...
 
 
 def key_of(read: Read) -> bytes:

@@ -129,5 +129,4 @@ class Invalidation:
         ]
 
     def keys(self, values: Values) -> list[bytes]:
-        """The keys to delete."""
         return [key_of((view, tuple([values[place] for place in places]))) for view, places in self._places]

@@ -1,4 +1,4 @@
-"""What a peer's process is told by the harness."""
+"""Configuration of a peer's process, passed by the harness."""
 
 import struct
 from collections.abc import Mapping
@@ -13,8 +13,6 @@ LENGTH = struct.Struct("!I")
 
 @dataclass(frozen=True, slots=True)
 class PeerConfiguration:
-    """Which peer, over what. Picklable."""
-
     #: A name of `load.peers.process.PEERS`.
     peer: str
     site: SiteDefinition

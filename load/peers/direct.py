@@ -1,4 +1,4 @@
-"""No cache at all: the database, asked for each request."""
+"""Backend without a cache: a query to the database for each request."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,10 @@ class DirectBackend:
         self._database = database
 
     async def open(self) -> None:
-        """Connect."""
         await self._database.open()
 
     async def read(self, reads: Sequence[Read]) -> BackendAnswers:
-        """From the database."""
         return BackendAnswers(await self._database.read_many(reads), None)
 
     async def write(self, name: str, values: Values) -> str:
-        """Into the database."""
         return await self._database.write(name, values)

@@ -5,8 +5,6 @@ from typing import Any
 
 
 class FixedApplication:
-    """ASGI."""
-
     def __init__(self, headers: Sequence[tuple[str, str]], body: str) -> None:
         encoded = [(name.encode(), value.encode()) for name, value in headers]
         length = (b"content-length", b"%d" % len(body.encode()))

@@ -29,8 +29,6 @@ class _TimestamptzLoader(Loader):
 
 
 class _JsonLoader(Loader):
-    """The document as it is."""
-
     def load(self, data: Buffer) -> Any:
         return orjson.Fragment(bytes(data))
 

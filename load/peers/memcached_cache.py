@@ -13,18 +13,14 @@ _LONGEST_KEY = 200
 
 
 class MemcachedCache:
-    """A `Cache`."""
-
     def __init__(self, host: str, port: int) -> None:
         self._client = Client(host, port, pool_size=_CONNECTIONS)
 
     async def get(self, key: bytes) -> bytes | None:
-        """One get."""
         value: bytes | None = await self._client.get(_plain(key))
         return value
 
     async def get_many(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """One get of many keys."""
         distinct = list(dict.fromkeys(map(_plain, keys)))
         values = dict(zip(distinct, await self._client.multi_get(*distinct), strict=True))
         return [values[_plain(key)] for key in keys]

@@ -12,12 +12,10 @@ class RedisCache:
         self._redis = Redis.from_url(url)
 
     async def get(self, key: bytes) -> bytes | None:
-        """GET."""
         value: bytes | None = await self._redis.get(key)
         return value
 
     async def get_many(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """MGET."""
         values: Sequence[bytes | None] = await self._redis.mget(keys)
         return values
 
@@ -33,5 +31,4 @@ class RedisCache:
             await pipeline.execute()
 
     async def delete_many(self, keys: Sequence[bytes]) -> None:
-        """UNLINK."""
         await self._redis.unlink(*keys)

@@ -36,7 +36,6 @@ class Requests:
         self._writes = {write.name: Parameters(write.parameters) for write in site.writes}
 
     async def get(self, view: str, query: bytes) -> Response:
-        """``GET /v1/views/{view}``."""
         try:
             values = self._views[view].of_pairs(parse_qsl(query.decode(), keep_blank_values=True))
             answers = await self._backend.read([(view, values)])
@@ -62,7 +61,6 @@ class Requests:
             return _refused(error)
 
     async def write(self, name: str, body: bytes) -> Response:
-        """``POST /writes/{name}``."""
         try:
             version = await self._backend.write(name, self._writes[name].of_json(orjson.loads(body)))
         except _REFUSALS as error:
@@ -76,7 +74,7 @@ class Requests:
 
 
 def _refused(error: Exception) -> Response:
-    """What the client did wrong: a name or a value."""
+    """An error of the client: an unknown name or a wrong value."""
     body: dict[str, Any] = {"detail": f"{type(error).__name__}: {error}"}
     status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
     return Response(status, orjson.dumps(body))

@@ -42,8 +42,8 @@ def numbered(sql: str, types: Mapping[str, str]) -> NamedStatement:
 
 
 def batched(sql: str, types: Mapping[str, str]) -> NamedStatement | None:
-    """The same for many keys in one statement, each parameter a list of values; its first column is the number of the
-    key, from 1. None if that cannot be written.
+    """Rewrites a statement for many keys, each parameter a list of values; its first column is the number of the key,
+    from 1. None if that cannot be written.
 
     Rows of one key stay in their order: the subquery is run once for each key. ``OFFSET 0`` sees to that, and to a plan
     as good as the one key's own: otherwise PostgreSQL would join the keys with whole aggregates.

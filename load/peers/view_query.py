@@ -27,11 +27,11 @@ class NumberedStatement:
         return cls(statement.sql, tuple([order.index(name) for name in statement.names]))
 
     def arguments(self, values: Values) -> list[str | None]:
-        """What goes over the wire for one key."""
+        """Wire values for one key."""
         return [wire_form(values[place]) for place in self.places]
 
     def lists(self, keys: Sequence[Values]) -> list[str | None]:
-        """What goes over the wire for many; they have no lists themselves."""
+        """Wire values for many keys, whose parameters are not lists themselves."""
         return [wire_form(tuple([_scalar(values[place]) for values in keys])) for place in self.places]
 
 
@@ -65,7 +65,7 @@ class ViewQuery:
             self._many = None
 
     def questions(self, view: str, places: Sequence[int], keys: Sequence[Values]) -> list[BatchStatement]:
-        """What to ask for keys, given their places among a request's reads."""
+        """Statements for keys, given their places among a request's reads."""
         if self._many is not None and len(keys) > 1:
             return [BatchStatement(view, self._many.sql, self._many.lists(keys), places, many=True)]
         one = self.one
@@ -75,7 +75,6 @@ class ViewQuery:
         ]
 
     async def answer(self, cursor: AsyncCursor[Any]) -> bytes:
-        """The rows of one key."""
         rows = await cursor.fetchall()
         return self._json(cursor, rows, 0) if rows else b"[]"
 

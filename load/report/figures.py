@@ -1,4 +1,4 @@
-"""What a benchmark found: figures, as a table for people and as JSON for machines."""
+"""Results of benchmarks: figures, as a table for people and as JSON for machines."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ class Measurement:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Measurement":
-        """Of at least one value."""
         return cls(median(values), min(values), max(values))
 
 
@@ -65,7 +64,6 @@ def number(value: float) -> str:
 
 
 def show(console: Console, results: Sequence[Result], conditions: str) -> None:
-    """The table."""
     table = Table(title="Found", title_justify="left", caption=conditions, caption_justify="left")
     table.add_column("what, and how")
     for heading in ("median", "low … high", "goal"):
@@ -90,7 +88,6 @@ def _what(name: str, how: str) -> Text:
 
 
 def to_json(results: Sequence[Result], conditions: str) -> str:
-    """All results, one object."""
     figures = [{**asdict(r), "reached": r.reached} for r in results if isinstance(r, Figure)]
     skipped = [asdict(r) for r in results if isinstance(r, Skipped)]
     return json.dumps({"conditions": conditions, "figures": figures, "skipped": skipped}, indent=2, ensure_ascii=False)

@@ -24,7 +24,6 @@ _TEMPLATES.filters["number"] = number
 
 
 def page(report: Report, conditions: str) -> str:
-    """The whole page."""
     plots = [*report.plots, *plots_of_runs(report.outcomes)]
     sides = list(dict.fromkeys(run.side for run in report.outcomes))
     failures = [(run.side, run.offered_per_s, run.failures) for run in report.outcomes if run.failures]

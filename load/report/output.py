@@ -97,7 +97,7 @@ def _console() -> Console:
 
 
 def conditions_text(conditions: RunConditions) -> str:
-    """What a reader must know about the machine."""
+    """Describes the machine for readers of a report."""
     return f"{os.cpu_count()} cores, Python {platform.python_version()}, {conditions.text}, loopback"
 
 

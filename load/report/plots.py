@@ -40,8 +40,6 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of a report."""
-
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]

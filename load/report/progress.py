@@ -1,4 +1,4 @@
-"""What is being done now, for people: a line that changes on a terminal, lines now and then elsewhere."""
+"""Progress on the console: a line that changes on a terminal, occasional lines elsewhere."""
 
 from time import monotonic
 from types import TracebackType

@@ -1,4 +1,4 @@
-"""What a report shows of its runs without being asked: a table of them, and the plots that every comparison has."""
+"""Standard contents of a report about its runs: a table, and the plots that every comparison has."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,6 @@ _BUSY = 0.8
 
 
 def table_of_runs(runs: Sequence[RunOutcome]) -> ReportTable:
-    """A run a row."""
     columns = (
         "side",
         "due/s",
@@ -36,7 +35,6 @@ _ON_A_CONSOLE = (0, 1, 2, 3, 4, 7, 8, 12)
 
 
 def narrow_table_of_runs(runs: Sequence[RunOutcome]) -> ReportTable:
-    """The same with fewer columns."""
     whole = table_of_runs(runs)
     rows = [tuple(row[column] for column in _ON_A_CONSOLE) for row in whole.rows]
     return ReportTable(whole.title, tuple(whole.columns[column] for column in _ON_A_CONSOLE), rows)
@@ -98,7 +96,7 @@ def plots_of_runs(runs: Sequence[RunOutcome]) -> list[Plot]:
 
 
 def best_runs(runs: Sequence[RunOutcome]) -> list[RunOutcome]:
-    """Of each side the run with the highest rate that it kept up with; if with none, that with the lowest."""
+    """Picks for each side the run with the highest rate that it served; if it served none, the lowest."""
     best: list[RunOutcome] = []
     for side in _sides(runs):
         mine = sorted((run for run in runs if run.side == side), key=lambda run: run.offered_per_s)

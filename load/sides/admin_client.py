@@ -32,7 +32,6 @@ class ServiceStats:
 
     @property
     def engine_pid(self) -> int:
-        """The engine process."""
         return int(self.document["pid"])
 
     @property
@@ -50,12 +49,11 @@ class ServiceStats:
         return int(self.document["views"][view]["covered_keys"])
 
     def counter(self, name: str) -> int:
-        """One of the service's counters."""
         return int(self.document["counters"][name])
 
 
 class AdminClient:
-    """Its methods raise `SideError` for answers that are errors, and `httpx.HTTPError`."""
+    """Methods raise `SideError` for answers that are errors, and `httpx.HTTPError`."""
 
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=_TIMEOUT_S)

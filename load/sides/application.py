@@ -19,8 +19,6 @@ _START_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A running peer."""
-
     url: str
     pid: int
 

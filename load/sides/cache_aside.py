@@ -22,7 +22,6 @@ def redis(invalidate: bool = True, ttl_s: int | None = 3600, memory_mib: int | N
 
 
 def memcached(invalidate: bool = True, ttl_s: int | None = 3600, memory_mib: int | None = None) -> StartSide:
-    """memcached; as `redis`."""
     return _cache_aside(
         f"memcached, {_expiry(invalidate, ttl_s)}",
         "memcached",
@@ -45,7 +44,7 @@ def redis_alone() -> StartSide:
 
 
 def redis_url(server: CacheServer) -> str:
-    """As clients of Redis want it."""
+    """The URL for clients of Redis."""
     host, port = server.address
     return f"redis://{host}:{port}/0"
 

@@ -31,7 +31,6 @@ class CacheServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
         return _HOST, self.port
 
     def state_bytes(self) -> int:
@@ -39,11 +38,9 @@ class CacheServer:
         return int(self._ask(*self.stats).partition(self.used)[2].split(None, 1)[0])
 
     def clear(self) -> None:
-        """Forget everything."""
         self._ask(*self.flush)
 
     def answers(self) -> bool:
-        """Whether it does."""
         try:
             self._ask(*self.stats)
         except OSError:
@@ -78,7 +75,7 @@ def running_redis(memory_mib: int | None = None) -> Iterator[CacheServer]:
 
 @contextmanager
 def running_memcached(memory_mib: int | None = None) -> Iterator[CacheServer]:
-    """A memcached. Raises `MissingProgramError`, `SideError`."""
+    """Start a memcached. Raises `MissingProgramError`, `SideError`."""
     port = free_port()
     command = [require(MEMCACHED), "-l", _HOST, "-p", str(port), "-U", "0", "-u", "nobody", "-I", _LARGEST_ITEM]
     command += ["-m", str(memory_mib or _MEMCACHED_MIB)]

@@ -13,7 +13,6 @@ NAME = "direct"
 
 @contextmanager
 def direct(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
-    """A `StartSide`."""
     with running_application(PeerConfiguration("direct", site, upstream.url)) as app:
         yield Side(
             name=NAME,

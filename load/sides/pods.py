@@ -19,8 +19,6 @@ from load.sides.side import Side, SiteDefinition, UpstreamDatabase
 
 @dataclass(frozen=True, slots=True)
 class PodSettings:
-    """How they are run."""
-
     #: API workers of each pod, and of the gateway.
     workers: int = 1
     gateway_workers: int = 1
@@ -32,7 +30,7 @@ class PodSettings:
 
 @dataclass(slots=True)
 class Pods:
-    """Those that run; they end with `stack`."""
+    """Running pods; they end with `stack`."""
 
     settings: PodSettings
     upstream: UpstreamDatabase
@@ -60,7 +58,6 @@ class Pods:
                 yield _pod(f"pod {number}", served, Path(run))
 
     def pids(self) -> list[int]:
-        """Their processes."""
         return [pid for pod in self.pods for pid in pod.pids()]
 
 

@@ -33,7 +33,7 @@ class Served:
 
 @contextmanager
 def running_service(config: Path, sections: Sections, *arguments: str) -> Iterator[Served]:
-    """It, until the end, with these tables in its file. Raises `SideError` if it does not start."""
+    """Run a service with these tables in its file. Raises `SideError` if it does not start."""
     write_config(config, sections)
     command = [sys.executable, "-c", "from service.command.cli import app; app()", "serve", "--json", *arguments]
     with running([*command, "--config", str(config)], output=subprocess.PIPE) as process:
@@ -59,7 +59,7 @@ def joined(sections: Sections, more: Sections) -> dict[str, dict[str, Any]]:
 
 
 def stack_sections(url: str, directory: Path, run: str, engine: Mapping[str, str], workers: int) -> Sections:
-    """Of a stack that follows a PostgreSQL database: what it keeps is in `directory`, its leaf store in `run`."""
+    """Settings of a stack that follows a PostgreSQL database: its state in `directory`, its leaf store in `run`."""
     return {
         "upstream": {"url": url},
         "cdc": {"set_replica_identity": True},
@@ -71,7 +71,7 @@ def stack_sections(url: str, directory: Path, run: str, engine: Mapping[str, str
 
 
 def memory_directory() -> str | None:
-    """Where the service keeps its leaf store unless told otherwise, if there is such a place."""
+    """The service's default directory for leaf stores, if it exists and is writable."""
     return _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
 
 

@@ -37,7 +37,7 @@ class SiteWrite:
 
 @dataclass(frozen=True, slots=True)
 class SiteDefinition:
-    """What all sides of a comparison serve."""
+    """Schema, views and writes that all sides of a comparison serve."""
 
     name: str
     schema_sql: str
@@ -55,8 +55,6 @@ class UpstreamDatabase:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A running side."""
-
     name: str
     #: ``http://127.0.0.1:port`` of reads and of writes. Nobody answers writes that the site does not have.
     reads_url: str

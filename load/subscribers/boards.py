@@ -64,7 +64,6 @@ class Changer:
         self.made = 0
 
     def change(self) -> int:
-        """One; its number."""
         self.made += 1
         random, number = self._random, self.made
         note, board = random.randint(1, self._last_id), random.randint(1, self._boards)
@@ -99,7 +98,7 @@ class Changer:
 
 
 def notes_of(url: str, boards: int) -> dict[int, list[dict[str, Any]]]:
-    """What the database answers, by board."""
+    """Rows of the database, by board."""
     with psycopg.connect(url) as connection:
         query = "SELECT board, id, rank, text, change FROM notes ORDER BY board, rank, id"
         found: dict[int, list[dict[str, Any]]] = {board: [] for board in range(boards + 1)}
@@ -110,7 +109,7 @@ def notes_of(url: str, boards: int) -> dict[int, list[dict[str, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class ChangeJob:
-    """What the process that changes does: `rate` changes a second, and `heavy_rate` large ones, for `seconds`."""
+    """Task of the writer process: `rate` changes a second, and `heavy_rate` large ones, for `seconds`."""
 
     url: str
     boards: int

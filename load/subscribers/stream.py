@@ -21,8 +21,6 @@ SMALL_BUFFER = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event."""
-
     kind: str
     data: dict[str, Any]
 
@@ -54,7 +52,7 @@ class EventParser:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What stands between two empty lines."""
+    """Lines between two empty lines."""
 
     event: StreamEvent | None
     id: str | None
@@ -119,17 +117,14 @@ class EventSource(asyncio.Protocol):
         return found
 
     def stall(self) -> None:
-        """Read no more."""
         assert self._transport is not None
         self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Read again."""
         assert self._transport is not None
         self._transport.resume_reading()
 
     def close(self) -> None:
-        """Disconnect, at once."""
         if self._transport is not None:
             self._transport.abort()
 

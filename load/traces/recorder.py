@@ -52,7 +52,6 @@ class Recorder:
                 self.note(*read)
 
     def trace(self, name: str, about: str) -> Trace:
-        """All that was noted."""
         keys = [
             TracedKey(view, key, KEY_BYTES + size, self._costs.get(view, 1.0))
             for (view, key), size in zip(self._numbers, self._bytes, strict=True)

@@ -25,7 +25,7 @@ class KeyRead(NamedTuple):
 
 
 def keys_read(call: HttpCall, reply: HttpReply) -> Iterator[KeyRead]:
-    """What the reads of a request read; writes, and what failed, read nothing."""
+    """Keys that a request reads; writes and failed requests read none."""
     if call.server != READS or reply.status != 200:
         return
     head, _, body = call.request.partition(b"\r\n\r\n")
@@ -59,5 +59,5 @@ def _members(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _text(key: Mapping[str, Any]) -> str:
-    """The same for the same key, however it was asked for: all values are texts in a URL."""
+    """Canonical text of a key, equal however the key was requested: all values are texts in a URL."""
     return orjson.dumps({name: str(value) for name, value in key.items()}, option=orjson.OPT_SORT_KEYS).decode()

@@ -42,7 +42,6 @@ class Trace:
 
 
 def write_trace(trace: Trace, path: Path) -> None:
-    """Write the file."""
     with gzip.open(path, "wb", compresslevel=6) as file:
         for line in _lines(trace):
             file.write(orjson.dumps(line) + b"\n")

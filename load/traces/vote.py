@@ -16,7 +16,6 @@ _ANSWER = HttpReply(200, orjson.dumps({"rows": [{"id": 1, "author": 1, "title": 
 
 
 def steady(spec: VoteSpec, reads: int, seed: int) -> Trace:
-    """One popularity throughout."""
     return _trace("vote", spec, reads, seed, "")
 
 

@@ -87,7 +87,6 @@ class FrontPageWriter:
         self.log: list[Change] = []
 
     def write(self, transactions: int) -> None:
-        """Some more transactions."""
         for _ in range(transactions):
             self._one(len(self.log) + 1)
 
@@ -133,7 +132,7 @@ class Truth:
 
     @classmethod
     def before(cls, url: str, stories: int) -> "Truth":
-        """As the database is, before a writer comes."""
+        """The state of the database before a writer begins."""
         votes = array("q", bytes(8 * (stories + 1)))
         with psycopg.connect(url) as connection, connection.cursor(name="votes") as cursor:
             cursor.itersize = 20_000

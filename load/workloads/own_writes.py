@@ -1,4 +1,4 @@
-"""Somebody who writes and then reads what was written: is the own write in the answer?
+"""Read-your-writes workload: pairs of a write and a read that must show it.
 
 A write is a transaction of two statements, a counter and a line of its ledger; the view joins both. So an answer shows
 whether it has the write, and whether it has all of it.
@@ -38,7 +38,7 @@ def fill_sql(counters: int) -> str:
 
 
 class Author(Protocol):
-    """Who writes, by a connection of its own."""
+    """A writer with a connection of its own."""
 
     def write(self, counter: int, entry: int) -> str:
         """Counts up in a transaction, with a new entry in the ledger; returns a token that comes after its commit."""
@@ -61,7 +61,7 @@ class PostgresAuthor:
 
 @dataclass(slots=True)
 class PairCounts:
-    """What the reads of some pairs found."""
+    """Results of the reads of some pairs."""
 
     pairs: int = 0
     #: Answers without the write that had been committed before.

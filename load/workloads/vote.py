@@ -70,14 +70,11 @@ class VoteSpec:
     shift_every: int = 0
 
     def start(self, process: int, processes: int) -> "VoteWorkload":
-        """In one generator process."""
         del process
         return VoteWorkload(self, Zipf(self.stories, self.alpha), processes)
 
 
 class VoteWorkload:
-    """A `Workload`."""
-
     def __init__(self, spec: VoteSpec, zipf: Zipf, processes: int) -> None:
         self._spec = spec
         self._zipf = zipf
@@ -100,7 +97,6 @@ class VoteWorkload:
 
 
 def vote(story: int) -> HttpCall:
-    """Somebody votes."""
     return write(VOTE.name, {"story": story})
 
 

@@ -39,7 +39,6 @@ class Zipf:
                 return k
 
     def draw(self, random: Random, shift: int = 0) -> int:
-        """An id; `shift`: see `id_of`."""
         return self.id_of(self.rank(random), shift)
 
     def id_of(self, rank: int, shift: int = 0) -> int:
@@ -52,7 +51,7 @@ class Zipf:
         return (self.id_of(rank, shift) for rank in range(1, min(ids, self._count) + 1))
 
     def _integral(self, x: float) -> float:
-        """Of the hat 1/x^alpha, from 1 on."""
+        """Integral of the hat 1/x^alpha, from 1 on."""
         y = (1.0 - self._alpha) * log(x)
         return log(x) * (expm1(y) / y if abs(y) > _TINY else 1.0 + y / 2)
 

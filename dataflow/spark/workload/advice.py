@@ -1,4 +1,4 @@
-"""What to do about a view.
+"""Recommendations for a view.
 
 *Invariants*: each piece of advice says the figures that it rests on.
 """
@@ -17,7 +17,6 @@ _RARE_HITS = 0.5
 
 
 def advice_of(model: ViewModel, measured: MeasuredView | None) -> list[Advice]:
-    """In the order of weight."""
     return list(_advice(model, measured))
 
 

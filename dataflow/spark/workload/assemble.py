@@ -50,7 +50,8 @@ _HOTTEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the model is for. `shares` of memory to look at; `hashes` of the keys whose footprints were measured."""
+    """Input of a model besides the log. `shares` of memory to simulate; `hashes` of the keys with measured
+    footprints."""
 
     measured: Measured | None = None
     last: Model | None = None
@@ -60,7 +61,6 @@ class Asked:
 
 
 def assemble(log: Log, asked: Asked) -> Model:
-    """The model."""
     measured = asked.measured
     found = _Found.of(log, measured, asked.hashes)
     fixed = 0.0 if measured is None else measured.fixed_bytes
@@ -151,11 +151,11 @@ class _Found:
 
     @property
     def keys_bytes(self) -> float:
-        """What all keys of the log take."""
+        """Bytes of all keys of the log."""
         return float(self.sizes.memory_bytes @ self.sample.keys.scale) * self.scale
 
     def point(self, share: float, fixed: float) -> Point:
-        """What a memory for that share of the keys' bytes is worth."""
+        """Hit rates of a memory for that share of the keys' bytes."""
         of_sample = share * self.keys_bytes / self.scale
         replayed = replay(self.sample, self.sizes, of_sample, self.lost, inner=self.inner)
         there, weight = replayed.line_hits(self.sample), self._line_weight()
@@ -252,7 +252,7 @@ def _sizes(sample: Sample, measured: Measured | None, told: Told | None) -> KeyS
 
 
 def _rows_bytes(sample: Sample, measured: Measured | None, told: Told | None) -> Floats:
-    """What the rows of each key weigh: an answer may have few of them."""
+    """Bytes of each key's rows: an answer may have few of them."""
     rows = _POLICY_ROWS * sample.keys.rows_bytes.astype(np.float64)
     if measured is not None and measured.footprints is not None and told is not None:
         known = told.place >= 0
@@ -271,7 +271,6 @@ def _key_bytes(view: MeasuredView | None, rows: Floats, scale: Floats) -> Floats
 
 
 def _inner(sample: Sample, sizes: KeySizes, measured: Measured, told: Told) -> Inner | None:
-    """What keys share inside."""
     if measured.footprints is None:
         return None
     views = [measured.views.get(name) for name in sample.views]

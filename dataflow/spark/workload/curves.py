@@ -39,7 +39,7 @@ class Curve:
 
 
 def distances(sample: Sample, memory_bytes: Floats) -> Floats:
-    """For each read, the bytes that have to fit for it to be a hit; infinite for the first read of a key."""
+    """Computes the bytes that must fit for each read to be a hit; infinite for the first read of a key."""
     scaled = memory_bytes * sample.keys.scale
     # A tree of sums (Fenwick) over the reads: at the last read of each key, its bytes.
     n = len(sample)

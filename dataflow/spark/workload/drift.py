@@ -1,4 +1,4 @@
-"""What has changed since the last model.
+"""Changes since the last model.
 
 *Invariants*: differences that intervals or small numbers explain are not told.
 """
@@ -15,7 +15,6 @@ _LEAST_KEYS = 20
 
 
 def drift_of(last: Model, now: Model) -> list[Advice]:
-    """View by view."""
     return list(_drift(last, now))
 
 

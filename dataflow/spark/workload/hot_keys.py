@@ -1,4 +1,4 @@
-"""Which keys to fill before they are read, and which never to forget.
+"""Keys to fill before they are read, and keys to pin.
 
 *Invariants*: neither takes more memory than it may; who is read most comes first.
 
@@ -21,7 +21,7 @@ _MOST_PINS = 100
 
 
 def prewarmed(hot: Sequence[HotKey], held_bytes: float, key_bytes: float) -> list[Texts]:
-    """Of keys in the order of their reads, as many as stay in the memory that the view has."""
+    """The hottest keys that fit into the memory that the view has."""
     room = int(held_bytes / key_bytes) if key_bytes else 0
     return [key.texts for key in hot[:room] if key.reads >= _LEAST_READS]
 

@@ -1,4 +1,4 @@
-"""What keys of views need inside, which several of them may share: rows of tables that they join, say.
+"""Inner keys that keys of views need, and may share: rows of joined tables, say.
 
 *Theory*: an inner key comes with the first key that reads it and stays while anything that is kept depends on it, so
 few keys of views can hold much of what is inside, and what filling one costs depends on what the others hold. Which
@@ -82,8 +82,8 @@ def _checked(places: Sequence[int], end: int) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """What keys of a sample take for themselves, and which inner keys they need; None: of this one nothing is known.
-    Of inner keys as in `Footprints`."""
+    """Own bytes of the sample's keys, and the inner keys that each needs; None: unknown. Inner keys are as in
+    `Footprints`."""
 
     outside: Floats
     of_key: Sequence[Needs | None]
@@ -138,9 +138,9 @@ class Holding:
         return freed
 
     def churn_bytes(self) -> float:
-        """What tables take more because of what has gone. A dictionary grows to three times its entries or more when
-        it is full. One that is only added to has one and a half to three places for each entry, then; once places of
-        what has gone have filled it up, three to six: twice as many."""
+        """Additional bytes of hash tables after removals. A dictionary grows to three times its entries or more when it
+        is full. One that is only added to has one and a half to three places for each entry, then; once places of
+        removed entries have filled it up, three to six: twice as many."""
         return self._inner.table_share * min(self.bytes, self.freed)
 
     def lacks(self, key: int) -> bool | None:
@@ -149,8 +149,8 @@ class Holding:
         return not all(map(self._held.__getitem__, reads)) if reads else None
 
     def cost(self, keys: Iterable[int]) -> tuple[float, int]:
-        """What getting all that some keys lack would cost: lookups, each of all that is missing of a node; and how many
-        inner keys these would be of."""
+        """Cost of filling all that some keys lack, one lookup for each node, and the number of inner keys that are
+        looked up."""
         inner, cost, number = self._inner, 0.0, 0
         nodes: set[int] = set()
         seen: set[int] = set()
@@ -171,8 +171,8 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """For each key of a sample, the place of its footprint, or of one of its view; negative: there is none. And whether
-    it is its own."""
+    """Footprints of a sample's keys: the place of each key's own, or of another key's of its view; negative: unknown.
+    `own`: whether it is its own."""
 
     place: Ints
     own: NDArray[np.bool_]
@@ -193,8 +193,8 @@ class Told:
 
 
 def inner_of(footprints: Footprints, told: Told, scale: Floats, outside: Floats, inside: Floats) -> Inner:
-    """What keys of a sample need, each of which is one of so many. `outside` and `inside`: what each takes, with all of
-    them there."""
+    """Assigns inner keys to the keys of a sample, each of which stands for `scale` keys. `outside` and `inside`: bytes
+    of each key, with all keys in memory."""
     likened = _Likened(footprints)
     of_key = [
         None if place < 0 else footprints.key_needs[place] if own and times == 1 else likened.to(place, times)
@@ -227,7 +227,7 @@ class _Likened:
                 self._needed[place] += 1
 
     def to(self, key: int, times: float) -> Needs:
-        """What so many keys like this one need."""
+        """Inner keys of so many keys like this one."""
         return self._copies(self._key_needs[key], times)
 
     def _copies(self, needs: Needs, times: float) -> Needs:
@@ -246,7 +246,7 @@ class _Likened:
 
 
 def _union(of_key: Iterable[Needs | None], needs: Sequence[Needs]) -> set[int]:
-    """All inner keys that some keys lead to."""
+    """All inner keys that the given keys reach."""
     found: set[int] = set()
     todo = [place for each in of_key if each is not None for place in each[0]]
     while todo:

@@ -40,7 +40,7 @@ _GROUPS_A_DOUBLING = 64
 
 @dataclass(frozen=True, slots=True)
 class ViewLog:
-    """What a log says of one view, all of it. `requests`: keys read; `outcomes` of them."""
+    """Totals of one view. `requests`: keys read; `outcomes` of them."""
 
     requests: int
     keys: int
@@ -272,7 +272,6 @@ def _cells(keys: "DataFrame") -> list[Any]:
 
 
 def _view(cells: Sequence[Any]) -> ViewLog:
-    """A view, from its cells."""
     by_count: dict[int, int] = {}
     for cell in cells:
         by_count[cell["count"]] = by_count.get(cell["count"], 0) + cell["keys"]
@@ -384,7 +383,7 @@ def _sampled_reads(spark: "SparkSession", reads: "DataFrame", sampled: _Sampled,
 
 
 def _times(number: Ints, keys: Keys) -> Floats:
-    """Of how many reads of its key each kept one is one."""
+    """Number of reads that each sampled read of its key stands for."""
     kept = np.bincount(number, minlength=len(keys))
     times: Floats = (keys.reads / np.maximum(kept, 1))[number]
     return times
@@ -419,7 +418,7 @@ def _asked(row: Any) -> tuple[str | None, ...]:
 
 
 def _least_classes(classes: Sequence[_Class], most: int) -> dict[str, tuple[int, float]]:
-    """Of each view, the last class that its `most` hottest keys are of, and the share of that class to look at."""
+    """Finds the lowest class of each view's `most` hottest keys, and the share of that class to look at."""
     found: dict[str, tuple[int, float]] = {}
     room: dict[str, int] = {}
     for of_class in sorted(classes, key=lambda c: -c.number):

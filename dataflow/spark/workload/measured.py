@@ -1,4 +1,4 @@
-"""What a service says of itself, as far as a model needs it: bytes, keys, changes and lookups of each view.
+"""A service's own figures, as far as a model needs them: bytes, keys, changes and lookups of each view.
 
 It is the documents of the admin port (``/v1/stats``, ``/v1/catalog/views``, ``/v1/graph``), of a running service or
 saved before.
@@ -55,8 +55,8 @@ class MeasuredView:
     lookup_s: float
 
     def costs(self, rows: Floats) -> Floats:
-        """Of filling keys, in lookups, as `dataflow.engine.ranking` counts. `rows`: how many times as many rows as the
-        view's mean each has."""
+        """Costs of filling keys, in lookups, as `dataflow.engine.ranking` counts. `rows`: each key's rows, relative to
+        the view's mean."""
         if not self.filled or not self.lookups:
             return np.ones(len(rows))
         if self.looked_up:

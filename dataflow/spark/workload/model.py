@@ -96,9 +96,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Everything. `fixed_bytes` are used whatever keys are there, `keys_bytes` if all keys of the log are;
-    `budget_bytes` is what figures are for, `advised_bytes` what would do; `sampled`: keys and reads that were looked
-    at one by one."""
+    """A model. `fixed_bytes` are used whatever keys are in memory, `keys_bytes` if all keys of the log are; figures are
+    for `budget_bytes`, `advised_bytes` are enough; `sampled`: numbers of simulated keys and reads."""
 
     lines: int
     unread_lines: int
@@ -120,7 +119,7 @@ class Model:
     notes: list[str]
 
     def hit_rate(self, budget_bytes: float) -> float:
-        """Of the whole log, beginning with nothing in memory, with any budget."""
+        """Hit rate of the whole log with any budget, beginning with nothing in memory."""
         points = [(point.budget_bytes, point.hit_rate) for point in self.curve]
         before = (self.fixed_bytes, 0.0)
         for at, rate in points:
@@ -131,7 +130,7 @@ class Model:
         return before[1]
 
     def write(self, path: Path) -> None:
-        """The file. OSError."""
+        """Write the file. Raises OSError."""
         document = {"kind": KIND, "format": FORMAT, **asdict(self)}
         path.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
 

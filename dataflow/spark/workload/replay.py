@@ -1,4 +1,4 @@
-"""A sampled log through the service's own eviction policy, in a memory of some size.
+"""Simulation of a sampled log under the service's eviction policy, in a memory of some size.
 
 *Theory*: policies that are no stack algorithms have no curve that one pass finds; a scaled-down simulation for each
 size is as good (Waldspurger et al., *Cache modeling and optimization using miniature simulations*, USENIX ATC 2017).
@@ -36,13 +36,13 @@ TOLD_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """For each read, whether its key was there; for each key, whether it is at the end."""
+    """Result: for each read, whether its key was in memory; for each key, whether it is at the end."""
 
     there: NDArray[np.bool_]
     held: NDArray[np.bool_]
 
     def line_hits(self, sample: Sample) -> NDArray[np.bool_]:
-        """For each read, whether all keys of its line were there."""
+        """Whether all keys of each read's line were in memory."""
         missing = np.zeros(int(sample.line.max(initial=-1)) + 1, dtype=bool)
         missing[sample.line[~self.there]] = True
         return ~missing[sample.line]
@@ -125,7 +125,6 @@ class _Run:
         self.told_us = 0
 
     def read(self, key: int, line: int, times: int) -> bool:
-        """Whether it is there."""
         if self.held[key]:
             self.found.append((key, line, times))
             return True
@@ -133,13 +132,12 @@ class _Run:
         return False
 
     def lose(self, key: int) -> None:
-        """The key has gone."""
         if self.held[key]:
             self._let_go(key)
             self.policy.forget(key)
 
     def answer(self) -> None:
-        """What the last request asked for is there now."""
+        """Fill the keys that the last request missed."""
         # Of a read that was no hit the policy does not hear, not even of the keys that were there.
         there = 0
         for key, line, times in self.found:
@@ -158,9 +156,8 @@ class _Run:
         self.missing.clear()
 
     def _costs_of(self, keys: Sequence[int], there: int) -> list[float]:
-        """What getting each of the keys costs that one request misses; of what it wants, so many are there. As
-        `dataflow.engine.upquery` counts: who is looked up pays for that, the others share all lookups with the whole of
-        what is wanted."""
+        """Costs of the keys that one request misses, `there` of whose keys are in memory. As `dataflow.engine.upquery`
+        counts: a key that is looked up pays for that, the others share all lookups with all of the request's keys."""
         if self.holding is None or not keys:
             return [self.costs[key] for key in keys]
         lacks = [self.holding.lacks(key) for key in keys]

@@ -1,4 +1,4 @@
-"""A report: from a folder of an access log to a model and a page."""
+"""Entry point: from the folder of an access log to a model and a page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ MODEL, PAGE = "model.json", "report.html"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to report on. `documents`: what a service says of itself (`measured`)."""
+    """Input of a report. `documents`: a service's own figures (`measured`)."""
 
     log: Path
     out: Path
@@ -32,7 +32,7 @@ class Wanted:
 
 
 def check(wanted: Wanted) -> None:
-    """What can be said without Spark. Raises SparkProblem."""
+    """Validate the input as far as that needs no Spark. Raises SparkProblem."""
     if wanted.documents is not None:
         measured_of(wanted.documents)
     if wanted.last is not None:

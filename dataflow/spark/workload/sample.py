@@ -56,7 +56,7 @@ class Sample:
 
     @property
     def weight(self) -> Floats:
-        """Of how many reads of the log each read here is one."""
+        """Number of the log's reads that each read here stands for."""
         return self.times * self.keys.scale[self.key]
 
     def of_keys(self, chosen: NDArray[np.bool_], scale: Floats) -> "Sample":
@@ -79,15 +79,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class KeySizes:
-    """What each key of a sample takes: of the memory budget, for the eviction policy, and what getting it costs
-    (1.0: one lookup)."""
+    """Sizes of keys: bytes of the memory budget, bytes for the eviction policy, and the cost of a fill (1.0: one
+    lookup)."""
 
     memory_bytes: Floats
     policy_bytes: Floats
     cost: Floats
 
     def of_keys(self, chosen: NDArray[np.bool_]) -> "KeySizes":
-        """Only these keys."""
         return KeySizes(self.memory_bytes[chosen], self.policy_bytes[chosen], self.cost[chosen])
 
 

@@ -1,4 +1,4 @@
-"""How skewed reads are: Zipf's exponent from how many keys were read how often.
+"""Zipf's exponent, estimated from the numbers of keys by number of reads.
 
 *Theory*: the k-th most popular of N keys is read M/k^alpha/H(N, alpha) times in M reads, give or take Poisson's
 noise. Ranks are not known: to call the key that was read most often the first, and so on, makes what was lucky
@@ -118,7 +118,7 @@ class _Cells:
         return self.of_means(np.log(means), ranks)
 
     def of_means(self, log_means: Floats, ranks: Floats) -> Floats:
-        """The same for so many ranks of each expected number of reads."""
+        """Expected keys in each cell, for numbers of ranks at each expected number of reads."""
         first, step = self.log_means[0], self.log_means[1] - self.log_means[0]
         place = np.clip((log_means - first) / step, 0, _TABLE - 1.001)
         left = place.astype(np.int64)
@@ -163,7 +163,6 @@ def _normal_above(z: Floats) -> Floats:
 def _most_likely(
     cells: _Cells, found: Floats, requests: float, start: tuple[float, float] | None = None
 ) -> tuple[float, float]:
-    """alpha and N."""
     distinct = float(found.sum())
 
     def unlikely(alpha: float, log_more: float) -> float:

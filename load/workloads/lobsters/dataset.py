@@ -88,7 +88,7 @@ _NULL = "\\N"
 
 
 class Assumed:
-    """What the site's administrator did not publish."""
+    """Numbers that the site's administrator did not publish."""
 
     TAGS = 100
     #: Of all stories, half have a second tag.
@@ -116,7 +116,6 @@ class LobstersSize:
 
     @property
     def users(self) -> int:
-        """Accounts."""
         return max(20, round(statistics.USERS * self.scale))
 
 
@@ -131,7 +130,7 @@ class CopyRows:
 
 @dataclass(frozen=True, slots=True)
 class LobstersSite:
-    """Who is popular, and which comments there are. Ids begin with 1; the list's place is the id less one."""
+    """Popularity of people, and the comments. Ids begin with 1; the list's place is the id less one."""
 
     size: LobstersSize
     story_votes: list[int]
@@ -180,7 +179,7 @@ def site(size: LobstersSize) -> LobstersSite:
 
 
 def _comments_of_stories(numbers: list[int], size: LobstersSize, random: Random) -> list[int]:
-    """As many comments as there are. What the histogram leaves open is the stories with few: they share the rest."""
+    """Numbers of comments that add up to the total. Stories in the histogram's lowest bin share the rest."""
     wanted = round(sum(items for _, items in statistics.VOTES_PER_COMMENT) * size.scale)
     few = round(statistics.COMMENTS_PER_STORY[0][1] * size.scale)
     shared = [0] * few
@@ -199,7 +198,6 @@ def slug(number: int) -> str:
 
 
 def tables(of: LobstersSite) -> Iterator[CopyRows]:
-    """All rows, table by table."""
     random = Random(of.size.seed + 1)
     stories, people = len(of.story_votes), of.size.users
     authors = [of.users.draw(random) for _ in range(stories)]
@@ -245,7 +243,7 @@ def tables(of: LobstersSite) -> Iterator[CopyRows]:
 
 
 def _of_people(of: LobstersSite, random: Random) -> Iterator[CopyRows]:
-    """What people keep: small tables, of sizes assumed."""
+    """Small tables of people's data, of assumed sizes."""
     stories = len(of.story_votes)
 
     def pairs(share: float) -> list[tuple[int, int]]:
@@ -281,7 +279,7 @@ def _of_people(of: LobstersSite, random: Random) -> Iterator[CopyRows]:
 
 
 def _text(moment: datetime) -> str:
-    """As a column without a zone has it."""
+    """Formats a time for a column without a zone."""
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
@@ -309,7 +307,7 @@ def _stories(authors: Sequence[int], random: Random) -> Iterator[str]:
 def _comments(
     stories: Sequence[int], commenters: Sequence[int], written: Sequence[str], random: Random
 ) -> Iterator[str]:
-    """In the order in which they were written; an answer's thread is that of what it answers."""
+    """Comments in the order of their times; an answer has the thread of its parent."""
     threads: dict[int, list[tuple[int, int]]] = {}
     for number, story, user, at in zip(count(1), stories, commenters, written, strict=False):
         before = threads.setdefault(story, [])
@@ -358,7 +356,7 @@ def _taggings(stories: int, random: Random) -> Iterator[str]:
 def _ribbons(
     of: LobstersSite, authors: Sequence[int], commenters: Sequence[int], written: Sequence[str]
 ) -> Iterator[str]:
-    """Who wrote on a story's page lately has seen it then, and not since."""
+    """Read ribbons: recent commenters of a story saw its page when they commented, and not since."""
     since = _text(COUNTED - Assumed.RIBBONS)
     seen: dict[tuple[int, int], str] = {}
     for story, author in enumerate(authors, 1):

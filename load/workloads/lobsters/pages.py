@@ -23,8 +23,6 @@ Read = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who visits, and what about."""
-
     user: int
     #: Of a story, comment or user, as the page needs it.
     about: int = 0
@@ -42,7 +40,7 @@ def rows_of(reply: HttpReply) -> list[list[Row]]:
 
 
 def version_of(reply: HttpReply) -> str:
-    """What a read must be as new as to show a write."""
+    """The minimum version of a read that must show a write."""
     version: str = orjson.loads(reply.body)["version"]
     return version
 
@@ -82,12 +80,10 @@ def story(visitor: Visitor) -> Visit:
 
 
 def frontpage(visitor: Visitor) -> Visit:
-    """The hottest stories."""
     yield from _stories("frontpage", "frontpage_stories", visitor.user)
 
 
 def recent(visitor: Visitor) -> Visit:
-    """The newest stories."""
     yield from _stories("recent_stories", "stories_with_votes", visitor.user)
 
 
@@ -123,7 +119,6 @@ def _stories(ids_of: str, stories_of: str, user: int) -> Visit:
 
 
 def comments(visitor: Visitor) -> Visit:
-    """The newest comments."""
     user = visitor.user
     (reply,) = yield [read_many([("newest_comments", {}), _notifications(user), _unread(user)])]
     ids = _distinct(rows_of(reply)[0], "id")
@@ -145,7 +140,6 @@ def comments(visitor: Visitor) -> Visit:
 
 
 def user(visitor: Visitor) -> Visit:
-    """What somebody has written about."""
     asking, about = visitor.user, visitor.about
     (reply,) = yield [
         read_many([("user_by_name", {"username": f"user{about}"}), _notifications(asking), _unread(asking)])
@@ -215,7 +209,7 @@ def reply(visitor: Visitor) -> Visit:
 
 
 def _commented_story(visitor: Visitor, short_id: str) -> Any:
-    """What is asked before a comment is written; returns the story."""
+    """Reads before a comment is written; returns the story."""
     (reply,) = yield [
         read_many(
             [("story_by_short_id", {"short_id": slug(visitor.about)}), ("comment_exists", {"short_id": short_id})]
@@ -227,7 +221,7 @@ def _commented_story(visitor: Visitor, short_id: str) -> Any:
 
 
 def _own_comment(visitor: Visitor, short_id: str, version: str) -> Visit:
-    """Its writer is shown the comment, and the vote that came with it."""
+    """Shows the writer the comment, and the vote that came with it."""
     (reply,) = yield [read_many([("comment_by_short_id", {"short_id": short_id})], newer_than=version)]
     for written in rows_of(reply)[0]:
         of_all = {"user_id": visitor.user, "story_id": written["story_id"], "comment_id": written["id"]}
@@ -235,7 +229,6 @@ def _own_comment(visitor: Visitor, short_id: str, version: str) -> Visit:
 
 
 def submit(visitor: Visitor) -> Visit:
-    """Submitting a story."""
     short_id = slug(visitor.new)
     (reply,) = yield [read_many([("test_tag", {}), ("story_exists", {"short_id": short_id})])]
     tag = rows_of(reply)[0][0]["id"]
@@ -249,7 +242,6 @@ def submit(visitor: Visitor) -> Visit:
 
 
 def login(visitor: Visitor) -> Visit:
-    """Somebody logs in."""
     yield [read_many([("user_exists", {"username": f"user{visitor.user}"})])]
 
 

@@ -88,7 +88,7 @@ def _vote_and_look(user: int, random: Random) -> Visit:
 
 
 def reads_of(workload: VisitSource, random: Random, visits: int, side: Side) -> list[Read]:
-    """What so many visits read on `side`, each read once. Nothing is written."""
+    """Distinct reads of so many visits on `side`. Nothing is written."""
     reads: dict[bytes, Read] = {}
     with SingleConnection(side.reads_url, side.writes_url, _TIMEOUT_S) as connection:
         for _ in range(visits):

@@ -1,4 +1,4 @@
-"""What all sides serve of the site: its 44 reads as views, and its writes.
+"""Views and writes of the site: its 44 reads as views, and its writes.
 
 Each write says which keys a careful author of a cache deletes after it. Not in these lists, since nobody knows the keys
 or would delete them so often: the front page (every vote changes it), other people's notifications, and what a reader
@@ -126,12 +126,10 @@ WRITES = (
 
 
 def lobsters() -> SiteDefinition:
-    """The site."""
     return SiteDefinition("lobsters", schema_sql(), tuple(views()), WRITES)
 
 
 def views() -> Iterator[SiteView]:
-    """The reads of ``views.txt``."""
     lines = iter(files("load.workloads.lobsters").joinpath("views.txt").read_text(encoding="utf-8").splitlines())
     for line in lines:
         if line.startswith("view "):

@@ -1,4 +1,4 @@
-"""What is known of the real site: how often each page is asked for, and how skewed stories, comments and people are.
+"""Published statistics of the real site: frequencies of pages, and skew of stories, comments and people.
 
 The site's administrator published the counts in March 2018 (https://lobste.rs/s/cqnzl5/, "lobste.rs access pattern
 statistics for research purposes"). They are given here as the load generator of the thesis has them (jonhoo/trawler,
@@ -177,5 +177,4 @@ class Popularity:
         self._cumulative = list(accumulate(weights))
 
     def draw(self, random: Random) -> int:
-        """An id. One bisection."""
         return bisect(self._cumulative, random.random() * self._cumulative[-1]) + 1

@@ -40,13 +40,10 @@ class LobstersSpec:
     only: str | None = None
 
     def start(self, process: int, processes: int) -> VisitSource:
-        """A `Spec`'s."""
         return Lobsters(site(self.size), process, processes, self.only)
 
 
 class Lobsters:
-    """A `VisitSource`."""
-
     def __init__(self, of: LobstersSite, process: int, processes: int, only: str | None = None) -> None:
         names = [name for name in PAGES if name != _NOTHING and only in (None, name)]
         self._site = of
@@ -58,7 +55,7 @@ class Lobsters:
         self._step = processes
 
     def visit(self, random: Random) -> tuple[str, Visit]:
-        """Who votes much visits much, and stories with many votes are viewed more."""
+        """People who vote much visit much, and stories with many votes are viewed more."""
         name = self._names[self._pages.draw(random) - 1]
         visitor = Visitor(self._site.users.draw(random), self._about(name, random), self._next_new())
         return name, _VISITS[name](visitor)
