@@ -43,10 +43,10 @@ NAME = "lobsters"
 SHORT = ("--scale", "0.02", "--seconds", "3", "--warm", "5", "--most-rate", "40", "--audit-visits", "20")
 #: What the front page is late by at most on a side that only expires it.
 _TTL_S = 60
-_SIDES = ("upquery", "direct", "redis", "direct-kept", "redis-kept")
-_GOALS = {"direct": 20.0, "direct-kept": 20.0, "redis": 2.0, "redis-kept": 2.0}
-#: Sides named so have a database whose columns are kept.
-_KEPT = "-kept"
+_SIDES = ("upquery", "direct", "redis", "direct-counters", "redis-counters")
+_GOALS = {"direct": 20.0, "direct-counters": 20.0, "redis": 2.0, "redis-counters": 2.0}
+#: Suffix of sides whose database maintains counts of votes and hotness.
+_COUNTERS = "-counters"
 #: Of the highest rate, while people look for their own writes.
 _PROBED_AT = 0.5
 #: Users who look; more would be other users.
@@ -103,7 +103,7 @@ def command(
         raise typer.BadParameter(f"no side named {', '.join(sorted(unknown))}")
     options = Options(LobstersSize(scale), seconds, warm, warm_rate, p95_ms, start_rate, most_rate, audit_visits)
     starts: dict[str, StartSide] = {"upquery": upquery(memory), "direct": direct, "redis": redis(ttl_s=_TTL_S)}
-    starts |= {f"{name}{_KEPT}": _over_kept(starts[name]) for name in ("direct", "redis")}
+    starts |= {f"{name}{_COUNTERS}": _with_counters(starts[name]) for name in ("direct", "redis")}
     wanted = {name: starts[name] for name in sides or _SIDES}
 
     def work(conditions: RunConditions, tell: Tell) -> Report:
@@ -112,11 +112,11 @@ def command(
     perform(NAME, work, as_json=as_json, output=output)
 
 
-def _over_kept(start: StartSide) -> StartSide:
+def _with_counters(start: StartSide) -> StartSide:
     @contextmanager
     def named(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
         with start(upstream, site) as side:
-            yield replace(side, name=f"{side.name}, columns kept")
+            yield replace(side, name=f"{side.name}, counter columns")
 
     return named
 
@@ -126,19 +126,19 @@ def run(options: Options, sides: Mapping[str, StartSide], *, conditions: RunCond
     measured: dict[str, SideResult] = {}
     skipped: list[Result] = []
 
-    def measure(names: Sequence[str], *, kept: bool) -> None:
+    def measure(names: Sequence[str], *, counters: bool) -> None:
         if not names:
             return
         tell("lobsters: writing the site")
-        with running_upstream(lobsters(), lambda url: load(url, options.size, kept=kept)) as upstream:
+        with running_upstream(lobsters(), lambda url: load(url, options.size, counter_columns=counters)) as upstream:
             for name in names:
                 try:
                     measured[name] = _measure(sides[name], upstream, options, conditions, tell)
                 except MissingProgramError as missing:
                     skipped.append(Skipped(NAME, f"{name}: {missing}"))
 
-    measure([name for name in sides if not name.endswith(_KEPT)], kept=False)
-    measure([name for name in sides if name.endswith(_KEPT)], kept=True)
+    measure([name for name in sides if not name.endswith(_COUNTERS)], counters=False)
+    measure([name for name in sides if name.endswith(_COUNTERS)], counters=True)
     return Report(
         title="Lobsters: pages a second",
         about=_about(options),
@@ -211,7 +211,7 @@ def _about(options: Options) -> str:
         " more. Visits come as a Poisson process, however slow the side is, and are timed from when they were due. The"
         f" highest rate is that at which p95 over all pages stays within {options.p95_ms:g} ms. All that serves a side,"
         " the database too, shares one core. Queries are the 'natural' ones: no column that the application would have"
-        " to maintain by hand; sides with kept columns have votes and hotness counted by their writes, in the same"
+        " to maintain by hand; sides with counter columns have votes and hotness counted by their writes, in the same"
         " transaction, as the site's own code does. Redis is read first and filled on a miss; a write deletes what its"
         f" author knows to be wrong then, and everything expires after {_TTL_S} s."
     )

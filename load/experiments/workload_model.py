@@ -108,7 +108,7 @@ def _vote(stories: int, reads: int, alpha: float, seed: int, tell: Tell) -> list
 def _lobsters(size: LobstersSize, visits: int, per_s: float, seed: int, tell: Tell) -> list[_Compared]:
     site = lobsters()
     tell("lobsters: writing the site")
-    with running_upstream(site, lambda url: load_lobsters(url, size, kept=True)) as upstream:
+    with running_upstream(site, lambda url: load_lobsters(url, size, counter_columns=True)) as upstream:
         calls: list[HttpCall] = []
         workload, random = LobstersSpec(size).start(0, 1), Random(seed)
         with direct(upstream, site) as side, SingleConnection(side.reads_url, side.writes_url) as connection:

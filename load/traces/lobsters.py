@@ -31,7 +31,10 @@ def record(size: LobstersSize, visits: int, seed: int, tell: Tell) -> Trace:
     random = Random(seed)
     failed = 0
     tell("lobsters: writing the site")
-    with running_upstream(site, lambda url: load(url, size, kept=True)) as upstream, direct(upstream, site) as side:
+    with (
+        running_upstream(site, lambda url: load(url, size, counter_columns=True)) as upstream,
+        direct(upstream, site) as side,
+    ):
         workload = LobstersSpec(size).start(0, 1)
         with SingleConnection(side.reads_url, side.writes_url) as connection:
             for number in range(visits):

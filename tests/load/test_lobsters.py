@@ -186,7 +186,7 @@ WRITTEN = (
 @pytest.mark.postgres
 def test_what_is_kept_is_what_would_be_computed(database: Database) -> None:
     database.execute(lobsters().schema_sql)
-    load(database.url, SMALL, kept=True)
+    load(database.url, SMALL, counter_columns=True)
     database.execute(*WRITTEN)
     assert database.query(KEPT) == database.query(COMPUTED) != []
     assert database.query(KEPT_OF_COMMENTS) == database.query(COMPUTED_OF_COMMENTS) != []

@@ -22,18 +22,18 @@ def schema_sql() -> str:
     return _text("schema.sql") + _text("repairs.sql")
 
 
-def load(url: str, size: LobstersSize, *, kept: bool = False) -> None:
+def load(url: str, size: LobstersSize, *, counter_columns: bool = False) -> None:
     """Fill the tables, and make the indexes that are not published. The whole site takes about a minute.
 
-    `kept`: votes and hotness are counted when they change (``kept_columns.sql``), not when they are read.
+    `counter_columns`: votes and hotness are counted when they change (``counter_columns.sql``), not when they are read.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         with connection.transaction():
             for rows in tables(site(size)):
                 _copy(connection, rows)
         connection.execute(_text("indexes.sql").encode())
-        if kept:
-            connection.execute(_text("kept_columns.sql").encode())
+        if counter_columns:
+            connection.execute(_text("counter_columns.sql").encode())
         connection.execute("VACUUM ANALYZE")
 
 
