@@ -7,7 +7,7 @@ last line on standard output is the problem, if there is one.
 *Invariants*: every task imports the same snapshot, so one that is tried again reads the same; a question that the
 upstream refuses is an answer of its own, and ends no task.
 
-Not here: what cached keys are, and comparing (`service.audit`).
+Not here: what cached keys are, and comparing (`service.engine.audit`).
 """
 
 import json
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.pq import ExecStatus
 
+from dataflow.spark.postgres_reader import Exported, at_snapshot
 from dataflow.spark.problems import SparkProblem, found_in
-from dataflow.spark.read_postgres import Exported, at_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ for each relation with Parquet files of its rows, and at last the manifest.
 *Invariants*: files that are whole stay when it is stopped (SIGTERM); the same document, with the names of
 these, goes on from there.
 
-Not here: when to build and what with (`service.runtime.builds`).
+Not here: when to build and what with (`service.engine.builds`).
 """
 
 import os

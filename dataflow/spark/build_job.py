@@ -15,16 +15,16 @@ from typing import Any
 
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Table
+from dataflow.spark.postgres_reader import Exported
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.read_postgres import Exported
 from dataflow.spark.relations import can_build
-from dataflow.spark.upstreams import PostgresUpstream, ReadersUpstream, Upstream
+from dataflow.spark.upstreams import BatchUpstream, PostgresBatchUpstream, ReadersUpstream
 
 PART_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRelation:
     """A relation of a job: its folder's name, what it is, the table that it reads."""
 
     id: str
@@ -33,15 +33,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BuildJob:
     """A job. `version` and `bound` are the snapshot's; `finished` are parts that are there already, ``r0/part-…``."""
 
     fingerprint: str
     out: Path
-    upstream: Upstream
+    upstream: BatchUpstream
     version: str
     bound: int
-    relations: tuple[Wanted, ...]
+    relations: tuple[WantedRelation, ...]
     part_bytes: int
     parts: int | None
     master: str
@@ -49,7 +49,7 @@ class Job:
     finished: frozenset[str]
 
 
-def read_job(text: str) -> Job:
+def read_job(text: str) -> BuildJob:
     """The job that a document describes. Raises SparkProblem."""
     try:
         told = json.loads(text)
@@ -66,10 +66,10 @@ def read_job(text: str) -> Job:
     return job
 
 
-def _upstream(told: Mapping[str, Any], snapshot: str) -> Upstream:
+def _upstream(told: Mapping[str, Any], snapshot: str) -> BatchUpstream:
     match told["kind"]:
         case "postgresql":
-            return PostgresUpstream(Exported(str(told["url"]), told.get("password"), snapshot))
+            return PostgresBatchUpstream(Exported(str(told["url"]), told.get("password"), snapshot))
         case "readers":
             return ReadersUpstream(snapshot)
         case _:
@@ -78,9 +78,9 @@ def _upstream(told: Mapping[str, Any], snapshot: str) -> Upstream:
             )
 
 
-def _job(told: Mapping[str, Any]) -> Job:
+def _job(told: Mapping[str, Any]) -> BuildJob:
     snapshot, spark = told["snapshot"], told.get("spark", {})
-    return Job(
+    return BuildJob(
         fingerprint=str(told["fingerprint"]),
         out=Path(told["out"]),
         upstream=_upstream(told["upstream"], str(snapshot["name"])),
@@ -95,12 +95,12 @@ def _job(told: Mapping[str, Any]) -> Job:
     )
 
 
-def _wanted(told: Mapping[str, Any]) -> Wanted:
+def _wanted(told: Mapping[str, Any]) -> WantedRelation:
     # Whoever writes to this process's standard input is who started it.
     relation, table = pickle.loads(base64.b64decode(told["pickle"]))
     if not isinstance(relation, Chain | Aggregate) or not isinstance(table, Table):
         raise TypeError("no relation")
-    return Wanted(str(told["id"]), relation, table)
+    return WantedRelation(str(told["id"]), relation, table)
 
 
-__all__ = ["PART_BYTES", "Job", "Wanted", "read_job"]
+__all__ = ["PART_BYTES", "BuildJob", "WantedRelation", "read_job"]

@@ -2,7 +2,7 @@
 
 *Invariants*: a file that has its name is whole and on the disk, and was of these bytes when `FilePart` was made.
 
-Not here: which rows (`build_tasks`), reading the files (`service.runtime.builds`).
+Not here: which rows (`build_tasks`), reading the files (`service.engine.builds`).
 """
 
 import errno

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dataflow.plan.nodes import Aggregate
-from dataflow.spark.build_job import Job, Wanted
+from dataflow.spark.build_job import BuildJob, WantedRelation
 from dataflow.spark.manifest import write_json
-from dataflow.spark.upstreams import Opened, Part
+from dataflow.spark.upstreams import BatchConnection, Part
 
 NAME = "plan.json"
 #: An aggregate's parts are as much larger: each of them has most groups, and all of these are put together.
@@ -45,7 +45,7 @@ def file_name(index: int) -> str:
     return f"part-{index:05}.parquet"
 
 
-def plan_for(job: Job, opened: Opened, cores: int) -> tuple[Plan, bool]:
+def plan_for(job: BuildJob, opened: BatchConnection, cores: int) -> tuple[Plan, bool]:
     """The plan, and whether it is that of an earlier run, whose files are of use. Raises SparkProblem."""
     kept = _kept(job)
     if kept is not None:
@@ -55,7 +55,7 @@ def plan_for(job: Job, opened: Opened, cores: int) -> tuple[Plan, bool]:
     return plan, False
 
 
-def _planned(job: Job, wanted: Wanted, opened: Opened, cores: int) -> RelationPlan:
+def _planned(job: BuildJob, wanted: WantedRelation, opened: BatchConnection, cores: int) -> RelationPlan:
     parts = opened.parts(wanted.table, job.part_bytes, job.parts)
     if not isinstance(wanted.relation, Aggregate):
         return RelationPlan(tuple(parts), None)
@@ -68,11 +68,11 @@ def _planned(job: Job, wanted: Wanted, opened: Opened, cores: int) -> RelationPl
     return RelationPlan(tuple(parts), max(cores, len(parts)) if groups else 1)
 
 
-def _identity(job: Job) -> dict[str, str]:
+def _identity(job: BuildJob) -> dict[str, str]:
     return {"fingerprint": job.fingerprint, "version": job.version, "snapshot": job.upstream.snapshot}
 
 
-def _kept(job: Job) -> Plan | None:
+def _kept(job: BuildJob) -> Plan | None:
     """The plan of an earlier run of this job."""
     try:
         told = json.loads((job.out / NAME).read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def _kept(job: Job) -> Plan | None:
     return plan if set(plan) == {wanted.id for wanted in job.relations} else None
 
 
-def _relation_plan(job: Job, told: Mapping[str, Any]) -> RelationPlan:
+def _relation_plan(job: BuildJob, told: Mapping[str, Any]) -> RelationPlan:
     return RelationPlan(tuple(map(job.upstream.part, told["parts"])), told["buckets"])
 
 

@@ -45,7 +45,7 @@ def _write(line: Mapping[str, object]) -> None:
         return
 
 
-class Work(Protocol):
+class ProgressSource(Protocol):
     """Source of progress figures, queried every second from another thread."""
 
     def tasks(self) -> tuple[int, int]:
@@ -65,7 +65,7 @@ class ProgressLines:
     *State*: `phase`, what is being done.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ProgressSource) -> None:
         self._work = work
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
@@ -107,4 +107,4 @@ def resident_mib(process: int | None) -> int | None:
     return None
 
 
-__all__ = ["ProgressLines", "Work", "resident_mib", "say", "say_last"]
+__all__ = ["ProgressLines", "ProgressSource", "resident_mib", "say", "say_last"]

@@ -23,13 +23,13 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StringType, StructType
 
 from dataflow.plan.nodes import Aggregate
-from dataflow.spark.build_job import Wanted
+from dataflow.spark.build_job import WantedRelation
 from dataflow.spark.build_parts import names, write_part
 from dataflow.spark.build_plan import RelationPlan, file_name
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.relations import Merge, merges
+from dataflow.spark.relations import StateMerge, merges
 from dataflow.spark.snapshot_source import read, register, relation_options
-from dataflow.spark.upstreams import Upstream
+from dataflow.spark.upstreams import BatchUpstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class FileTask:
     statements: tuple[str, ...]
 
 
-def write_files(spark: SparkSession, upstream: Upstream, tasks: Sequence[FileTask]) -> None:
+def write_files(spark: SparkSession, upstream: BatchUpstream, tasks: Sequence[FileTask]) -> None:
     """Write files, each in a task of its own."""
     if tasks:
         # The password is in the function, which is sent from memory to memory: data may go by way of the disk.
@@ -49,7 +49,7 @@ def write_files(spark: SparkSession, upstream: Upstream, tasks: Sequence[FileTas
         spark.sparkContext.parallelize(tasks, len(tasks)).foreach(write)
 
 
-def _write_file(upstream: Upstream, task: FileTask) -> None:
+def _write_file(upstream: BatchUpstream, task: FileTask) -> None:
     try:
         write_part(Path(task.path), task.width, read(upstream, task.statements, names(task.width)))
     except SparkProblem as problem:
@@ -57,7 +57,12 @@ def _write_file(upstream: Upstream, task: FileTask) -> None:
 
 
 def write_buckets(
-    spark: SparkSession, upstream: Upstream, wanted: Wanted, plan: RelationPlan, folder: Path, missing: Iterable[int]
+    spark: SparkSession,
+    upstream: BatchUpstream,
+    wanted: WantedRelation,
+    plan: RelationPlan,
+    folder: Path,
+    missing: Iterable[int],
 ) -> None:
     """Write those files of an aggregate that are `missing`, each with the state rows of a bucket of groups."""
     assert isinstance(wanted.relation, Aggregate)
@@ -72,20 +77,22 @@ def write_buckets(
     rows.write.format("upquery-buckets").options(**sink).mode("append").save()
 
 
-def merged(rows: DataFrame, columns: Sequence[Merge], buckets: int) -> DataFrame:
+def merged(rows: DataFrame, columns: Sequence[StateMerge], buckets: int) -> DataFrame:
     """State rows of several parts as those of the whole, in so many partitions."""
     found = names(len(columns))
-    keys = [name for name, merge in zip(found, columns, strict=True) if merge is Merge.KEY]
-    sums = [_sum(name, merge).alias(name) for name, merge in zip(found, columns, strict=True) if merge is not Merge.KEY]
+    keys = [name for name, merge in zip(found, columns, strict=True) if merge is StateMerge.KEY]
+    sums = [
+        _sum(name, merge).alias(name) for name, merge in zip(found, columns, strict=True) if merge is not StateMerge.KEY
+    ]
     spread = rows.repartition(buckets, *keys) if keys else rows.repartition(1)
     return spread.groupBy(*keys).agg(*sums).select(*found)
 
 
-def _sum(name: str, merge: Merge) -> Column:
+def _sum(name: str, merge: StateMerge) -> Column:
     """With ANSI arithmetic, so that what is too large fails and is never cut."""
-    if merge is Merge.COUNT:
+    if merge is StateMerge.COUNT:
         return f.sum(f.col(name).cast("bigint")).cast("string")
-    if merge is Merge.WHOLE:
+    if merge is StateMerge.WHOLE:
         return f.sum(f.col(name).cast("decimal(38,0)")).cast("string")
     return f.udf(decimals_added, StringType(), useArrow=False)(f.collect_list(name))
 

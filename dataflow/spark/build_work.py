@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataflow.spark.build_job import Job
+from dataflow.spark.build_job import BuildJob
 from dataflow.spark.build_plan import Plan, file_name, plan_for
 from dataflow.spark.build_progress import ProgressLines
 from dataflow.spark.manifest import FilePart, Manifest, RelationFiles, read_note, write_manifest
@@ -46,7 +46,7 @@ class BuildWork:
     *State*: `_parts`, whole files by path, `_tasks`, how many of Spark's tasks this run needs.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         self._job = job
         self._parts: dict[Path, FilePart] = {}
         self._wanted: list[Path] = []

@@ -19,8 +19,8 @@ import psycopg
 from dataflow.plan.lookup import chain_of, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Catalog, Column, SqlType, Table
+from dataflow.spark.postgres_reader import problems
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.read_postgres import problems
 
 #: Of PostgreSQL: the first that scans a range of pages without the rest.
 _RANGE_SCANS = 140_000

@@ -2,7 +2,7 @@
 
 *Invariants*: a detail holds no SQL, no password and no stack trace.
 
-Not here: what the service makes of them (`service.runtime.builds`).
+Not here: what the service makes of them (`service.engine.builds`).
 """
 
 import json

@@ -22,7 +22,7 @@ from dataflow.scalar import Call, Literal, Scalar
 from dataflow.values import INTEGERS
 
 
-class Merge(StrEnum):
+class StateMerge(StrEnum):
     """Merging of a column of state rows over several partitions."""
 
     #: Its text is part of what is equal.
@@ -58,27 +58,31 @@ def width(relation: Chain | Aggregate) -> int:
     return len(relation.columns) if isinstance(relation, Chain) else len(merges(relation))
 
 
-def merges(aggregate: Aggregate) -> tuple[Merge, ...]:
+def merges(aggregate: Aggregate) -> tuple[StateMerge, ...]:
     """By column of the aggregate's state rows, in the order of `plan.lookup`."""
-    found = [Merge.KEY] * len(aggregate.group)
+    found = [StateMerge.KEY] * len(aggregate.group)
     for call in aggregate.calls:
         found += _of_call(call)
-    return (*found, Merge.COUNT)
+    return (*found, StateMerge.COUNT)
 
 
-def _of_call(call: AggregateCall) -> list[Merge]:
+def _of_call(call: AggregateCall) -> list[StateMerge]:
     match state_of(call):
         case CallState.ROWS | CallState.COUNT:
-            return [Merge.COUNT]
+            return [StateMerge.COUNT]
         case CallState.SUM:
             whole = argument_of(call).type.name in INTEGERS
-            return [Merge.COUNT, Merge.WHOLE] if whole else [Merge.KEY, Merge.COUNT, Merge.DECIMAL]
+            return (
+                [StateMerge.COUNT, StateMerge.WHOLE]
+                if whole
+                else [StateMerge.KEY, StateMerge.COUNT, StateMerge.DECIMAL]
+            )
         case CallState.TRUTHS:
-            return [Merge.COUNT, Merge.COUNT]
+            return [StateMerge.COUNT, StateMerge.COUNT]
         case CallState.VALUES:
-            return [Merge.KEY, Merge.COUNT]
+            return [StateMerge.KEY, StateMerge.COUNT]
         case CallState.LIST:
-            return [Merge.KEY] * len(list_columns(call)) + [Merge.COUNT]
+            return [StateMerge.KEY] * len(list_columns(call)) + [StateMerge.COUNT]
 
 
 def _grouped_values(aggregate: Aggregate) -> list[Scalar]:
@@ -101,4 +105,4 @@ def _has_unsized_padding(value: Scalar) -> bool:
     return isinstance(value, Call) or not value.type.sql.endswith(")")
 
 
-__all__ = ["Merge", "can_build", "merges", "width"]
+__all__ = ["StateMerge", "can_build", "merges", "width"]

@@ -3,7 +3,7 @@
 *Invariants*: the tables were locked (ACCESS SHARE, which only keeps them from being rewritten or dropped) before the
 snapshot was taken, so that what it sees of them is all there, in the same pages, until it is let go.
 
-Not here: reading (`read_postgres`).
+Not here: reading (`postgres_reader`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import psycopg
 
+from dataflow.spark.postgres_reader import connect, problems
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.read_postgres import connect, problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """``spark.read.format("upquery")``: tables in parallel at one snapshot of known version, as texts.
 
-Options: where (`Upstream.options`): ``url``, ``password`` and ``snapshot``, the name of an exported snapshot of
+Options: where (`BatchUpstream.options`): ``url``, ``password`` and ``snapshot``, the name of an exported snapshot of
 PostgreSQL that somebody holds (`holding`); or ``readers``, the socket of processes that hold one of MariaDB or MySQL.
 What: ``table`` (a qualified name) with ``columns`` (a JSON list of names; all of them unless given), or ``relation``,
 the statements of each part already made (`relation_options`); ``partitions`` or ``partition_bytes``.
@@ -23,10 +23,10 @@ from dataflow.plan.expressions import BOOL
 from dataflow.plan.nodes import Chain
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Table
+from dataflow.spark.postgres_reader import Exported
 from dataflow.spark.problems import SparkProblem
 from dataflow.spark.pushdown import condition
-from dataflow.spark.read_postgres import Exported
-from dataflow.spark.upstreams import PostgresUpstream, ReadersUpstream, Upstream
+from dataflow.spark.upstreams import BatchUpstream, PostgresBatchUpstream, ReadersUpstream
 
 PART_BYTES = 64 << 20
 
@@ -37,7 +37,7 @@ def register(spark: SparkSession) -> None:
 
 
 @dataclass
-class Statements(InputPartition):
+class TaskStatements(InputPartition):
     """Statements of one task, read one after the other."""
 
     statements: tuple[str, ...]
@@ -60,16 +60,16 @@ class UpquerySource(DataSource):
 class UpqueryReader(DataSourceReader):
     """Reads statements that were made beforehand, of a relation."""
 
-    def __init__(self, upstream: Upstream, names: Sequence[str], statements: Sequence[Sequence[str]]) -> None:
+    def __init__(self, upstream: BatchUpstream, names: Sequence[str], statements: Sequence[Sequence[str]]) -> None:
         self.upstream = upstream
         self.names = list(names)
         self._statements = statements
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Statements(tuple(part)) for part in self._statements]
+        return [TaskStatements(tuple(part)) for part in self._statements]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Statements)
+        assert isinstance(partition, TaskStatements)
         return marked(read(self.upstream, partition.statements, self.names))
 
 
@@ -77,7 +77,7 @@ class TableReader(UpqueryReader):
     """Reads a table, of which the upstream drops what it can."""
 
     def __init__(
-        self, upstream: Upstream, table: Table, names: Sequence[str], part_bytes: int, count: int | None
+        self, upstream: BatchUpstream, table: Table, names: Sequence[str], part_bytes: int, count: int | None
     ) -> None:
         super().__init__(upstream, names, [])
         self._table = table
@@ -98,7 +98,7 @@ class TableReader(UpqueryReader):
         """Ranges of the table."""
         with self.upstream.opened() as opened:
             parts = opened.parts(self._table, self._part_bytes, self._count)
-        return [Statements(tuple(self.upstream.ranged(self._chain(), self._table, part))) for part in parts]
+        return [TaskStatements(tuple(self.upstream.ranged(self._chain(), self._table, part))) for part in parts]
 
     def _chain(self) -> Chain:
         ordinals = [self._table.ordinal(name) for name in self.names]
@@ -108,7 +108,7 @@ class TableReader(UpqueryReader):
         return Chain(self._table.name, predicate, columns)
 
 
-def read(upstream: Upstream, statements: Sequence[str], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read(upstream: BatchUpstream, statements: Sequence[str], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of some statements at the snapshot. Raises SparkProblem."""
     with upstream.opened() as opened:
         for statement in statements:
@@ -128,7 +128,7 @@ def relation_options(statements: Sequence[Sequence[str]], names: Sequence[str]) 
     return {"relation": json.dumps({"names": list(names), "statements": [list(part) for part in statements]})}
 
 
-def _upstream(options: MutableMapping[str, str]) -> Upstream:
+def _upstream(options: MutableMapping[str, str]) -> BatchUpstream:
     if "readers" in options:
         return ReadersUpstream(options["readers"])
     for name in ("url", "snapshot"):
@@ -137,7 +137,7 @@ def _upstream(options: MutableMapping[str, str]) -> Upstream:
                 f"the option {name} is missing: a snapshot of PostgreSQL is held by dataflow.spark.snapshot_holder;"
                 " of MariaDB and MySQL the option readers says where those listen that hold one"
             )
-    return PostgresUpstream(Exported(options["url"], options.get("password"), options["snapshot"]))
+    return PostgresBatchUpstream(Exported(options["url"], options.get("password"), options["snapshot"]))
 
 
 def _reader(options: MutableMapping[str, str]) -> UpqueryReader:
@@ -163,8 +163,8 @@ def _reader(options: MutableMapping[str, str]) -> UpqueryReader:
 
 __all__ = [
     "PART_BYTES",
-    "Statements",
     "TableReader",
+    "TaskStatements",
     "UpqueryReader",
     "UpquerySource",
     "marked",

@@ -6,7 +6,7 @@ connection, so that tasks ask processes that have such connections (`readers`).
 *Invariants*: a task that is tried again reads the same rows; an upstream goes to tasks as it is, and how it prints has
 no password.
 
-Not here: who holds the snapshot (`snapshot_holder`, `service.runtime.builds`).
+Not here: who holds the snapshot (`snapshot_holder`, `service.engine.builds`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from dataflow.schema import Table
 from dataflow.spark import key_ranges, partitions
 from dataflow.spark.key_ranges import KeyRange
 from dataflow.spark.partitions import Range
+from dataflow.spark.postgres_reader import Exported, at_snapshot, batches, problems
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.read_postgres import Exported, at_snapshot, batches, problems
 from dataflow.spark.readers import Readers
 
 #: What one task reads, one after the other.
 Part = tuple[Range | KeyRange, ...]
 
 
-class Opened(Protocol):
+class BatchConnection(Protocol):
     """A snapshot that is read. Everything raises SparkProblem."""
 
     def require(self, version: str, tables: Sequence[str]) -> None:
@@ -46,11 +46,11 @@ class Opened(Protocol):
         ...
 
     def batches(self, statement: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """A statement's rows (`Upstream.ranged`): columns `names`, all texts, as a lookup gives them."""
+        """A statement's rows (`BatchUpstream.ranged`): columns `names`, all texts, as a lookup gives them."""
         ...
 
 
-class Upstream(Protocol):
+class BatchUpstream(Protocol):
     """A database with a snapshot to read at."""
 
     @property
@@ -65,7 +65,7 @@ class Upstream(Protocol):
         """Options of the data source for this upstream. Spark leaves options called `password` out of its plans."""
         ...
 
-    def opened(self) -> AbstractContextManager[Opened]:
+    def opened(self) -> AbstractContextManager[BatchConnection]:
         """The snapshot, for the length of a block."""
         ...
 
@@ -79,7 +79,7 @@ class Upstream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresUpstream:
+class PostgresBatchUpstream:
     exported: Exported
 
     @property
@@ -96,10 +96,10 @@ class PostgresUpstream:
         return found if self.exported.password is None else {**found, "password": self.exported.password}
 
     @contextmanager
-    def opened(self) -> "Iterator[OpenedPostgres]":
+    def opened(self) -> "Iterator[PostgresBatchConnection]":
         """The snapshot, for the length of a block. Raises SparkProblem."""
         with at_snapshot(self.exported) as connection:
-            yield OpenedPostgres(connection)
+            yield PostgresBatchConnection(connection)
 
     def ranged(self, relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
         return partitions.ranged(relation, table, [of for of in part if isinstance(of, Range)])
@@ -110,7 +110,7 @@ class PostgresUpstream:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedPostgres:
+class PostgresBatchConnection:
     connection: psycopg.Connection
 
     def require(self, version: str, tables: Sequence[str]) -> None:
@@ -137,7 +137,7 @@ class OpenedPostgres:
 
 @dataclass(frozen=True, slots=True)
 class ReadersUpstream:
-    """`Upstream` of processes on this machine that read MariaDB or MySQL, behind one socket."""
+    """`BatchUpstream` of processes on this machine that read MariaDB or MySQL, behind one socket."""
 
     socket: str
 
@@ -154,9 +154,9 @@ class ReadersUpstream:
         return {"readers": self.socket}
 
     @contextmanager
-    def opened(self) -> "Iterator[OpenedReaders]":
+    def opened(self) -> "Iterator[ReadersConnection]":
         """The snapshot. It is open as long as the readers live."""
-        yield OpenedReaders(Readers(self.socket))
+        yield ReadersConnection(Readers(self.socket))
 
     def ranged(self, relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
         return key_ranges.ranged(relation, table, [of for of in part if isinstance(of, KeyRange)])
@@ -167,7 +167,7 @@ class ReadersUpstream:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedReaders:
+class ReadersConnection:
     readers: Readers
 
     def require(self, version: str, tables: Sequence[str]) -> None:
@@ -187,4 +187,4 @@ class OpenedReaders:
         return self.readers.batches(statement, names)
 
 
-__all__ = ["Opened", "Part", "PostgresUpstream", "ReadersUpstream", "Upstream"]
+__all__ = ["BatchConnection", "BatchUpstream", "Part", "PostgresBatchUpstream", "ReadersUpstream"]

@@ -93,7 +93,7 @@ def _report(
 
     from dataflow.spark.session import check_packages, session
     from dataflow.spark.workload.log import Bounds
-    from dataflow.spark.workload.report import Wanted, check, report
+    from dataflow.spark.workload.report import ReportInput, check, report
 
     try:
         budget_bytes = None if budget is None else int(TypeAdapter(ByteSize).validate_python(budget))
@@ -102,7 +102,7 @@ def _report(
             f"{budget!r} must be a number of bytes, such as 512MiB", param_hint="--budget"
         ) from None
     bounds = Bounds(reads=reads, keys=max(1_000, reads // 3))
-    wanted = Wanted(log, out, documents, last, budget_bytes, bounds)
+    wanted = ReportInput(log, out, documents, last, budget_bytes, bounds)
     # These checks do not need Spark, which starts slowly.
     check(wanted)
     check_packages()

@@ -8,7 +8,7 @@ import pytest
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, BlockInput, Chain
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Column, SqlType, Table
-from dataflow.spark.relations import Merge, can_build, merges, width
+from dataflow.spark.relations import StateMerge, can_build, merges, width
 from dataflow.types import Row
 from tests.dataflow.ops.test_aggregates_against_server import CASES, CHAIN, TABLE, Rows, create, insert
 from tests.fixtures.postgres import Database
@@ -18,7 +18,7 @@ pytest.importorskip("pyarrow")
 
 from dataflow.spark.build_tasks import decimals_added
 from dataflow.spark.partitions import parts_of, ranged
-from dataflow.spark.read_postgres import Exported, at_snapshot, batches
+from dataflow.spark.postgres_reader import Exported, at_snapshot, batches
 from dataflow.spark.snapshot_holder import holding
 from tests.spark.building import rows_of
 
@@ -27,19 +27,19 @@ TEXT = SqlType("text", "text")
 COUNT = SqlType("int8", "int8")
 
 
-def put_together(rows: list[Row], columns: tuple[Merge, ...]) -> list[Row]:
+def put_together(rows: list[Row], columns: tuple[StateMerge, ...]) -> list[Row]:
     """The oracle of Spark's merge: dictionaries and whole numbers."""
     groups: dict[Row, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[tuple(v for v, merge in zip(row, columns, strict=True) if merge is Merge.KEY)].append(row)
+        groups[tuple(v for v, merge in zip(row, columns, strict=True) if merge is StateMerge.KEY)].append(row)
     found = []
     for same in groups.values():
         merged = []
         for merge, values in zip(columns, zip(*same, strict=True), strict=True):
             known = [value for value in values if value is not None]
-            if merge is Merge.KEY:
+            if merge is StateMerge.KEY:
                 merged.append(values[0])
-            elif merge is Merge.DECIMAL:
+            elif merge is StateMerge.DECIMAL:
                 merged.append(decimals_added(known))
             else:
                 merged.append(str(sum(map(int, known))) if known else None)

@@ -13,11 +13,11 @@ from cdc.postgres.session import SESSION_SETTINGS as STREAM
 from dataflow.plan.render import render
 from dataflow.schema import Column, SqlType, Table
 from dataflow.spark.partitions import Range
+from dataflow.spark.postgres_reader import SESSION_SETTINGS, Exported
 from dataflow.spark.pushdown import condition
-from dataflow.spark.read_postgres import SESSION_SETTINGS, Exported
 from dataflow.spark.snapshot_holder import holding
 from dataflow.spark.snapshot_source import register
-from dataflow.spark.upstreams import PostgresUpstream
+from dataflow.spark.upstreams import PostgresBatchUpstream
 from tests.fixtures.postgres import Database
 
 TABLE = Table(
@@ -83,7 +83,7 @@ def test_a_table_as_a_frame(database: Database, spark: Any) -> None:
     with holding(database.url, None, ["public.items"]) as held:
         database.execute("DELETE FROM items WHERE id > 100")
         options = {
-            **PostgresUpstream(Exported(database.url, "secret-word", held.name)).options(),
+            **PostgresBatchUpstream(Exported(database.url, "secret-word", held.name)).options(),
             "table": "public.items",
             "columns": json.dumps(["price", "name", "id"]),
             "partitions": "2",

@@ -20,17 +20,17 @@ from dataflow.spark.workload.advice import advice_of
 from dataflow.spark.workload.curves import Curve, curve_of, distances
 from dataflow.spark.workload.drift import drift_of
 from dataflow.spark.workload.hot_keys import pinned, prewarmed
-from dataflow.spark.workload.inner import Inner, Told, inner_of
-from dataflow.spark.workload.log import Log
+from dataflow.spark.workload.inner import FootprintPlaces, Inner, inner_of
+from dataflow.spark.workload.log import LogSummary
 from dataflow.spark.workload.measured import (
     UNKNOWN_KEY_BYTES,
     UNKNOWN_ROWS_FACTOR,
     Measured,
     MeasuredView,
 )
-from dataflow.spark.workload.model import Check, Model, Point, ViewModel
+from dataflow.spark.workload.model import Check, LogModel, Point, ViewModel
 from dataflow.spark.workload.replay import replay
-from dataflow.spark.workload.sample import Floats, Ints, KeySizes, Sample
+from dataflow.spark.workload.sample import Floats, Ints, ReadSample, SampleSizes
 from dataflow.spark.workload.zipf import fit
 
 #: Sizes of memory, as shares of what all keys take.
@@ -49,18 +49,18 @@ _HOTTEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelInput:
     """Input of a model besides the log. `shares` of memory to simulate; `hashes` of the keys with measured
     footprints."""
 
     measured: Measured | None = None
-    last: Model | None = None
+    last: LogModel | None = None
     budget_bytes: int | None = None
     shares: Sequence[float] = SHARES
     hashes: Ints | None = None
 
 
-def assemble(log: Log, asked: Asked) -> Model:
+def assemble(log: LogSummary, asked: ModelInput) -> LogModel:
     measured = asked.measured
     found = _Found.of(log, measured, asked.hashes)
     fixed = 0.0 if measured is None else measured.fixed_bytes
@@ -71,7 +71,7 @@ def assemble(log: Log, asked: Asked) -> Model:
     at = _at(points, budget)
     keyed = {name: found.curve(number) for number, name in enumerate(found.sample.views)}
     views = {name: _view(found, asked, name, keyed[name], at, budget) for name in log.views}
-    model = Model(
+    model = LogModel(
         lines=log.lines,
         unread_lines=log.unread,
         from_us=log.from_us,
@@ -104,7 +104,7 @@ def _memory_for(points: Sequence[Point], share: float) -> int | None:
     return next((point.budget_bytes for point in points if point.warm_hit_rate >= share), None)
 
 
-def _notes(log: Log, measured: Measured | None) -> list[str]:
+def _notes(log: LogSummary, measured: Measured | None) -> list[str]:
     notes = []
     if measured is None:
         notes.append("No service was asked: what keys take is a guess, and nothing is known of changes and lookups.")
@@ -125,10 +125,10 @@ class _Found:
     """The sample with sizes, without views that are kept whole: their reads are so many, and so many hits (`whole`).
     `warm`: reads of the second half; `needed`: LRU's distances among all keys."""
 
-    log: Log
+    log: LogSummary
     measured: Measured | None
-    sample: Sample
-    sizes: KeySizes
+    sample: ReadSample
+    sizes: SampleSizes
     inner: Inner | None
     lost: NDArray[np.bool_]
     warm: NDArray[np.bool_]
@@ -137,10 +137,10 @@ class _Found:
     whole: tuple[float, float]
 
     @classmethod
-    def of(cls, log: Log, measured: Measured | None, hashes: Ints | None) -> "_Found":
+    def of(cls, log: LogSummary, measured: Measured | None, hashes: Ints | None) -> "_Found":
         sample, whole = _without_whole(log.sample, measured)
         footprints = None if measured is None or hashes is None else measured.footprints
-        told = None if footprints is None or hashes is None else Told.of(footprints, hashes, sample)
+        told = None if footprints is None or hashes is None else FootprintPlaces.of(footprints, hashes, sample)
         sizes = _sizes(sample, measured, told)
         lost = _lost(sample, measured)
         warm = np.arange(len(sample)) >= len(sample) // 2
@@ -226,7 +226,7 @@ class _Found:
         ]
 
 
-def _without_whole(sample: Sample, measured: Measured | None) -> tuple[Sample, tuple[float, float]]:
+def _without_whole(sample: ReadSample, measured: Measured | None) -> tuple[ReadSample, tuple[float, float]]:
     names = set() if measured is None else {name for name, view in measured.views.items() if view.whole}
     if names.isdisjoint(sample.views):
         return sample, (0.0, 0.0)
@@ -237,7 +237,7 @@ def _without_whole(sample: Sample, measured: Measured | None) -> tuple[Sample, t
     return sample.of_keys(~whole, sample.keys.scale), (float(weight.sum()), hits)
 
 
-def _sizes(sample: Sample, measured: Measured | None, told: Told | None) -> KeySizes:
+def _sizes(sample: ReadSample, measured: Measured | None, told: FootprintPlaces | None) -> SampleSizes:
     keys = sample.keys
     memory, cost = np.zeros(len(keys)), np.ones(len(keys))
     rows = _rows_bytes(sample, measured, told)
@@ -248,10 +248,10 @@ def _sizes(sample: Sample, measured: Measured | None, told: Told | None) -> KeyS
         if view is not None and of_view.any():
             mean = float(rows[of_view] @ keys.scale[of_view] / keys.scale[of_view].sum())
             cost[of_view] = view.costs(rows[of_view] / mean if mean else np.ones(int(of_view.sum())))
-    return KeySizes(memory, _KEY_BYTES + rows, cost)
+    return SampleSizes(memory, _KEY_BYTES + rows, cost)
 
 
-def _rows_bytes(sample: Sample, measured: Measured | None, told: Told | None) -> Floats:
+def _rows_bytes(sample: ReadSample, measured: Measured | None, told: FootprintPlaces | None) -> Floats:
     """Bytes of each key's rows: an answer may have few of them."""
     rows = _POLICY_ROWS * sample.keys.rows_bytes.astype(np.float64)
     if measured is not None and measured.footprints is not None and told is not None:
@@ -270,7 +270,7 @@ def _key_bytes(view: MeasuredView | None, rows: Floats, scale: Floats) -> Floats
     return np.full(len(rows), view.key_bytes) if not mean else base + (view.key_bytes - base) * rows / mean
 
 
-def _inner(sample: Sample, sizes: KeySizes, measured: Measured, told: Told) -> Inner | None:
+def _inner(sample: ReadSample, sizes: SampleSizes, measured: Measured, told: FootprintPlaces) -> Inner | None:
     if measured.footprints is None:
         return None
     views = [measured.views.get(name) for name in sample.views]
@@ -279,7 +279,7 @@ def _inner(sample: Sample, sizes: KeySizes, measured: Measured, told: Told) -> I
     return inner_of(measured.footprints, told, sample.keys.scale, sizes.memory_bytes - inside, inside)
 
 
-def _lost(sample: Sample, measured: Measured | None) -> NDArray[np.bool_]:
+def _lost(sample: ReadSample, measured: Measured | None) -> NDArray[np.bool_]:
     """Reads whose key had gone though there was room."""
     lost = np.zeros(len(sample), dtype=bool)
     if measured is None or measured.policy_evicted:
@@ -300,7 +300,7 @@ def _lost(sample: Sample, measured: Measured | None) -> NDArray[np.bool_]:
     return found
 
 
-def _view(found: _Found, asked: Asked, name: str, curve: Curve, at: Point, budget: float) -> ViewModel:
+def _view(found: _Found, asked: ModelInput, name: str, curve: Curve, at: Point, budget: float) -> ViewModel:
     log, measured = found.log, asked.measured
     of_log = log.views[name]
     view = None if measured is None else measured.views.get(name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataflow.spark.workload.sample import Floats, Sample
+from dataflow.spark.workload.sample import Floats, ReadSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Curve:
         return None if at >= len(self.hits) else float(self.needed_bytes[at])
 
 
-def distances(sample: Sample, memory_bytes: Floats) -> Floats:
+def distances(sample: ReadSample, memory_bytes: Floats) -> Floats:
     """Computes the bytes that must fit for each read to be a hit; infinite for the first read of a key."""
     scaled = memory_bytes * sample.keys.scale
     # A tree of sums (Fenwick) over the reads: at the last read of each key, its bytes.
@@ -71,7 +71,7 @@ def distances(sample: Sample, memory_bytes: Floats) -> Floats:
     return found
 
 
-def curve_of(sample: Sample, needed: Floats, counted: "np.typing.NDArray[np.bool_]") -> Curve:
+def curve_of(sample: ReadSample, needed: Floats, counted: "np.typing.NDArray[np.bool_]") -> Curve:
     """The curve of the reads that are `counted`."""
     weight = np.where(counted, sample.weight, 0.0)
     hits = np.isfinite(needed) & counted

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 
-from dataflow.spark.workload.model import Advice, Model, ViewModel
+from dataflow.spark.workload.model import Advice, LogModel, ViewModel
 
 _RATE = 1.5
 _OVERLAP = 0.5
@@ -14,11 +14,11 @@ _LEAST_REQUESTS = 200
 _LEAST_KEYS = 20
 
 
-def drift_of(last: Model, now: Model) -> list[Advice]:
+def drift_of(last: LogModel, now: LogModel) -> list[Advice]:
     return list(_drift(last, now))
 
 
-def _drift(last: Model, now: Model) -> Iterator[Advice]:
+def _drift(last: LogModel, now: LogModel) -> Iterator[Advice]:
     for name in sorted(now.views.keys() - last.views.keys()):
         yield Advice("new", f"{name} was not read then.")
     for name in sorted(last.views.keys() - now.views.keys()):

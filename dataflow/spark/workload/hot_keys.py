@@ -2,7 +2,7 @@
 
 *Invariants*: neither takes more memory than it may; who is read most comes first.
 
-Not here: doing either (`service.workload`).
+Not here: doing either (`service.engine.workload`).
 """
 
 from collections.abc import Sequence

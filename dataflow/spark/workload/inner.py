@@ -2,7 +2,7 @@
 
 *Theory*: an inner key comes with the first key that reads it and stays while anything that is kept depends on it, so
 few keys of views can hold much of what is inside, and what filling one costs depends on what the others hold. Which
-inner keys each needs was measured (`Footprints`); a replay counts who does (`Holding`).
+inner keys each needs was measured (`InnerKeys`); a replay counts who does (`Holding`).
 
 A service tells of some keys only where it has many, and a log has some that have gone since: such a key is taken to
 lead where another one of its view does. What nothing but that one leads to it has the like of, for itself.
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataflow.spark.workload.sample import Floats, Ints, Sample
+from dataflow.spark.workload.sample import Floats, Ints, ReadSample
 
 #: Places of inner keys: what a key has read itself, and what else it may depend on.
 Needs = tuple[Sequence[int], Sequence[int]]
@@ -30,7 +30,7 @@ _NOTHING: Needs = ((), ())
 
 
 @dataclass(frozen=True, slots=True)
-class Footprints:
+class InnerKeys:
     """Inner keys: of which node, what they take, which of them each needs (those that it has read come first), and what
     each adds to a lookup (`costs`; negative: it is derived from what others have looked up). Keys of views (name,
     texts), with bytes of their rows, and what they need. `table_share`: how much of what they take is tables by
@@ -46,7 +46,7 @@ class Footprints:
     table_share: float
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Footprints":
+    def of(cls, document: Mapping[str, Any]) -> "InnerKeys":
         """From what a service says. Raises LookupError, TypeError or ValueError if that is something else."""
         nodes, inner = document["nodes"], document["inner"]
         node = np.array([int(each[0]) for each in inner], dtype=np.int64)
@@ -83,7 +83,7 @@ def _checked(places: Sequence[int], end: int) -> Sequence[int]:
 @dataclass(frozen=True, slots=True)
 class Inner:
     """Own bytes of the sample's keys, and the inner keys that each needs; None: unknown. Inner keys are as in
-    `Footprints`."""
+    `InnerKeys`."""
 
     outside: Floats
     of_key: Sequence[Needs | None]
@@ -170,7 +170,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FootprintPlaces:
     """Footprints of a sample's keys: the place of each key's own, or of another key's of its view; negative: unknown.
     `own`: whether it is its own."""
 
@@ -178,7 +178,7 @@ class Told:
     own: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, footprints: Footprints, hashes: Ints, sample: Sample) -> "Told":
+    def of(cls, footprints: InnerKeys, hashes: Ints, sample: ReadSample) -> "FootprintPlaces":
         """`hashes` are those of the footprints' keys."""
         place_of = {hash_: place for place, hash_ in enumerate(hashes.tolist())}
         by_view: dict[str, list[int]] = {}
@@ -192,7 +192,7 @@ class Told:
         return cls(np.where(own, found, like).astype(np.int64), own)
 
 
-def inner_of(footprints: Footprints, told: Told, scale: Floats, outside: Floats, inside: Floats) -> Inner:
+def inner_of(footprints: InnerKeys, told: FootprintPlaces, scale: Floats, outside: Floats, inside: Floats) -> Inner:
     """Assigns inner keys to the keys of a sample, each of which stands for `scale` keys. `outside` and `inside`: bytes
     of each key, with all keys in memory."""
     likened = _Likened(footprints)
@@ -217,7 +217,7 @@ def inner_of(footprints: Footprints, told: Told, scale: Floats, outside: Floats,
 class _Likened:
     """Inner keys, with copies of those that only one needs for others that are like it."""
 
-    def __init__(self, footprints: Footprints) -> None:
+    def __init__(self, footprints: InnerKeys) -> None:
         self.node, self.sizes, self.costs = list(footprints.node), list(footprints.sizes), list(footprints.costs)
         self.needs = list(footprints.needs)
         self._key_needs = footprints.key_needs

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.workload.sample import Floats, Ints, Keys, Sample, rates
+from dataflow.spark.workload.sample import Floats, Ints, Keys, ReadSample, rates
 from dataflow.spark.workload.zipf import Spectrum
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class HotKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogSummary:
     """A whole log. `lines` that could be read and `unread` ones; `sample_rate`: the share of keys that it has."""
 
     lines: int
@@ -70,7 +70,7 @@ class Log:
     to_us: int
     sample_rate: float
     views: dict[str, ViewLog]
-    sample: Sample
+    sample: ReadSample
     hot: Sequence[HotKey]
 
     @property
@@ -89,7 +89,7 @@ class Bounds:
     hot_keys: int = 2_000
 
 
-def read_log(spark: "SparkSession", directory: Path, bounds: Bounds = Bounds()) -> Log:
+def read_log(spark: "SparkSession", directory: Path, bounds: Bounds = Bounds()) -> LogSummary:
     """Boil a folder's files down. Raises SparkProblem: there is no log, or it cannot be read."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -161,7 +161,7 @@ def _check_parquet(spark: "SparkSession", paths: Sequence[str]) -> None:
         raise SparkProblem("log_foreign", f"{paths[0]} is no access log: it has no {min(missing)}.")
 
 
-def _boil_down(spark: "SparkSession", lines: "DataFrame", scratch: Path, bounds: Bounds) -> Log:
+def _boil_down(spark: "SparkSession", lines: "DataFrame", scratch: Path, bounds: Bounds) -> LogSummary:
     from pyspark.sql import functions as f
 
     good = f.col("view").isNotNull() & f.col("time_us").isNotNull() & f.col("key").isNotNull()
@@ -185,7 +185,7 @@ def _boil_down(spark: "SparkSession", lines: "DataFrame", scratch: Path, bounds:
     classes = _classes(cells)
     sampled = _sampled_keys(keys, classes, names, bounds)
     sample = _sampled_reads(spark, reads, sampled, names)
-    return Log(
+    return LogSummary(
         lines=int(totals["lines"] - totals["unread"]),
         unread=int(totals["unread"] or 0),
         from_us=int(totals["from_us"]),
@@ -341,7 +341,7 @@ def _sampled_keys(keys: "DataFrame", classes: Sequence[_Class], names: Sequence[
     return _Sampled(found, cap)
 
 
-def _sampled_reads(spark: "SparkSession", reads: "DataFrame", sampled: _Sampled, names: Sequence[str]) -> Sample:
+def _sampled_reads(spark: "SparkSession", reads: "DataFrame", sampled: _Sampled, names: Sequence[str]) -> ReadSample:
     import pyarrow as pa
     from pyspark.sql import functions as f
 
@@ -370,7 +370,7 @@ def _sampled_reads(spark: "SparkSession", reads: "DataFrame", sampled: _Sampled,
     new_request = np.concatenate([[False], (np.diff(time_us) != 0) | (np.diff(worker) != 0)])
     new_line = new_request | np.concatenate([[False], np.diff(line) != 0])
     number = arrow["number"].to_numpy()[order]
-    return Sample(
+    return ReadSample(
         views=tuple(names),
         keys=sampled.keys,
         key=number,
@@ -428,4 +428,4 @@ def _least_classes(classes: Sequence[_Class], most: int) -> dict[str, tuple[int,
     return found
 
 
-__all__ = ["Bounds", "HotKey", "Log", "ViewLog", "files_of", "hashes_of", "read_log"]
+__all__ = ["Bounds", "HotKey", "LogSummary", "ViewLog", "files_of", "hashes_of", "read_log"]

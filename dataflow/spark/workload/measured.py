@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.workload.inner import LEAST_COST, ROW_COST, Footprints
+from dataflow.spark.workload.inner import LEAST_COST, ROW_COST, InnerKeys
 from dataflow.spark.workload.sample import Floats
 
 #: Of a key of which nothing is known: what it takes besides its rows, and how much its rows take more than their JSON.
@@ -83,7 +83,7 @@ class Measured:
     fixed_bytes: float
     policy_evicted: bool
     views: Mapping[str, MeasuredView]
-    footprints: Footprints | None = None
+    footprints: InnerKeys | None = None
 
 
 def measured_of(documents: Mapping[str, Any]) -> Measured:
@@ -130,7 +130,7 @@ def _measured(
         fixed_bytes=max(0.0, fixed_bytes),
         policy_evicted=any(view["counters"]["evicted_by_budget"] for view in views),
         views={view["name"]: _view(view, per_key, inner_share, whole, looked_up) for view in views},
-        footprints=None if footprints is None else Footprints.of(footprints),
+        footprints=None if footprints is None else InnerKeys.of(footprints),
     )
 
 

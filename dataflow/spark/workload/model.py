@@ -3,7 +3,7 @@
 *Invariants*: a file of another format is refused, never guessed at. Keys are texts of all parameters of a view, in the
 order of the access log.
 
-Not here: how it is made (`assemble`), for people (`page`), what the service does with it (`service.workload`).
+Not here: how it is made (`assemble`), for people (`page`), what the service does with it (`service.engine.workload`).
 """
 
 import json
@@ -95,7 +95,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class LogModel:
     """A model. `fixed_bytes` are used whatever keys are in memory, `keys_bytes` if all keys of the log are; figures are
     for `budget_bytes`, `advised_bytes` are enough; `sampled`: numbers of simulated keys and reads."""
 
@@ -135,7 +135,7 @@ class Model:
         path.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path) -> LogModel:
     """A model from its file. Raises SparkProblem: it is none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -157,13 +157,13 @@ def read_model(path: Path) -> Model:
         raise SparkProblem("model_foreign", f"{path} is no whole workload model: {error}.") from error
 
 
-def _model(document: dict[str, Any]) -> Model:
-    known = {f.name: document[f.name] for f in fields(Model)}
+def _model(document: dict[str, Any]) -> LogModel:
+    known = {f.name: document[f.name] for f in fields(LogModel)}
     known["curve"] = [Point(**point) for point in known["curve"]]
     known["check"] = [Check(**check) for check in known["check"]]
     known["drift"] = [Advice(**advice) for advice in known["drift"]]
     known["views"] = {name: _view(view) for name, view in known["views"].items()}
-    return Model(**known)
+    return LogModel(**known)
 
 
 def _view(view: dict[str, Any]) -> ViewModel:

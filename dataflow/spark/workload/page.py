@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from dataflow.spark.workload.model import Advice, Model, ViewModel
+from dataflow.spark.workload.model import Advice, LogModel, ViewModel
 
 _SHOWN_KEYS = 10
 _SHOWN_POINTS = 10
@@ -24,7 +24,7 @@ th:first-child,td:first-child{text-align:left}meter{width:9em;vertical-align:mid
 """
 
 
-def page(model: Model) -> str:
+def page(model: LogModel) -> str:
     body = "\n".join([*_summary(model), *_views_table(model), *_of_views(model), *_method(model)])
     head = f'<meta charset="utf-8"><title>Workload</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
@@ -70,7 +70,7 @@ def _when(time_us: int) -> str:
     return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _summary(model: Model) -> Iterator[str]:
+def _summary(model: LogModel) -> Iterator[str]:
     yield "<h1>What is read, and what memory is worth</h1>"
     yield (
         f"<p>{model.lines:,} reads of {len(model.views)} views, from {_when(model.from_us)} to"
@@ -108,7 +108,7 @@ def _summary(model: Model) -> Iterator[str]:
     )
 
 
-def _views_table(model: Model) -> Iterator[str]:
+def _views_table(model: LogModel) -> Iterator[str]:
     yield "<h2>Views</h2>"
     columns = (
         "view",
@@ -153,7 +153,7 @@ def _skew(view: ViewModel) -> str:
     return f"{view.skew.alpha:.3f} <small>({view.skew.low:.3f}…{view.skew.high:.3f})</small>"
 
 
-def _of_views(model: Model) -> Iterator[str]:
+def _of_views(model: LogModel) -> Iterator[str]:
     for name, view in sorted(model.views.items(), key=lambda item: -item[1].requests):
         yield f"<h2><code>{escape(name)}</code></h2>" + _advice(view.advice)
         yield f"<p>{_outcomes(view)} {_fitted(view)}</p>"
@@ -199,7 +199,7 @@ def _hottest(view: ViewModel) -> str:
     )
 
 
-def _method(model: Model) -> Iterator[str]:
+def _method(model: LogModel) -> Iterator[str]:
     yield "<h2>How this was found</h2>"
     yield (
         f"<p>Counts are of the whole log. Hit rates come from sending {model.sampled['reads']:,} reads of"

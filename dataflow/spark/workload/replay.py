@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dataflow.eviction.policy import GHOST_BYTES, Policy
 from dataflow.eviction.s3_fifo import S3Fifo
 from dataflow.spark.workload.inner import LEAST_COST, Holding, Inner
-from dataflow.spark.workload.sample import KeySizes, Sample
+from dataflow.spark.workload.sample import ReadSample, SampleSizes
 
 #: `service.engine.loop.memory_budget.TARGET`.
 TARGET = 0.95
@@ -41,7 +41,7 @@ class Replayed:
     there: NDArray[np.bool_]
     held: NDArray[np.bool_]
 
-    def line_hits(self, sample: Sample) -> NDArray[np.bool_]:
+    def line_hits(self, sample: ReadSample) -> NDArray[np.bool_]:
         """Whether all keys of each read's line were in memory."""
         missing = np.zeros(int(sample.line.max(initial=-1)) + 1, dtype=bool)
         missing[sample.line[~self.there]] = True
@@ -49,8 +49,8 @@ class Replayed:
 
 
 def replay(
-    sample: Sample,
-    sizes: KeySizes,
+    sample: ReadSample,
+    sizes: SampleSizes,
     memory_bytes: float,
     lost: NDArray[np.bool_] | None = None,
     target: float = TARGET,
@@ -91,8 +91,8 @@ class _Run:
 
     def __init__(
         self,
-        sample: Sample,
-        sizes: KeySizes,
+        sample: ReadSample,
+        sizes: SampleSizes,
         memory_bytes: float,
         policy: Policy[int],
         target: float,

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.workload.assemble import SHARES, Asked, assemble
+from dataflow.spark.workload.assemble import SHARES, ModelInput, assemble
 from dataflow.spark.workload.log import Bounds, files_of, hashes_of, read_log
 from dataflow.spark.workload.measured import measured_of
-from dataflow.spark.workload.model import Model, read_model
+from dataflow.spark.workload.model import LogModel, read_model
 from dataflow.spark.workload.page import page
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ MODEL, PAGE = "model.json", "report.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReportInput:
     """Input of a report. `documents`: a service's own figures (`measured`)."""
 
     log: Path
@@ -31,7 +31,7 @@ class Wanted:
     shares: tuple[float, ...] = SHARES
 
 
-def check(wanted: Wanted) -> None:
+def check(wanted: ReportInput) -> None:
     """Validate the input as far as that needs no Spark. Raises SparkProblem."""
     if wanted.documents is not None:
         measured_of(wanted.documents)
@@ -40,14 +40,14 @@ def check(wanted: Wanted) -> None:
     files_of(wanted.log)
 
 
-def report(spark: "SparkSession", wanted: Wanted) -> Model:
+def report(spark: "SparkSession", wanted: ReportInput) -> LogModel:
     """Writes both files. Raises SparkProblem."""
     measured = None if wanted.documents is None else measured_of(wanted.documents)
     last = None if wanted.last is None else read_model(wanted.last)
     log = read_log(spark, wanted.log, wanted.bounds)
     footprints = None if measured is None else measured.footprints
     hashes = None if footprints is None else hashes_of(spark, footprints.keys)
-    model = assemble(log, Asked(measured, last, wanted.budget_bytes, wanted.shares, hashes))
+    model = assemble(log, ModelInput(measured, last, wanted.budget_bytes, wanted.shares, hashes))
     try:
         wanted.out.mkdir(parents=True, exist_ok=True)
         model.write(wanted.out / MODEL)

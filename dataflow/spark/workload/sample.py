@@ -37,7 +37,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ReadSample:
     """Reads of `keys`, by time. `key`: index of the key; `time_us`; `request`: equal for reads of one request, `line`
     for keys of one read (a list asks for several); `computed`: the log says that it was not in memory; `times`: of
     how many reads this is one."""
@@ -59,13 +59,13 @@ class Sample:
         """Number of the log's reads that each read here stands for."""
         return self.times * self.keys.scale[self.key]
 
-    def of_keys(self, chosen: NDArray[np.bool_], scale: Floats) -> "Sample":
+    def of_keys(self, chosen: NDArray[np.bool_], scale: Floats) -> "ReadSample":
         """Only these keys, with other scales (of all keys)."""
         number = np.cumsum(chosen) - 1
         kept = chosen[self.key]
         old = self.keys
         keys = Keys(old.view[chosen], old.reads[chosen], old.rows_bytes[chosen], scale[chosen], old.hash[chosen])
-        return Sample(
+        return ReadSample(
             self.views,
             keys,
             number[self.key[kept]],
@@ -78,7 +78,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class KeySizes:
+class SampleSizes:
     """Sizes of keys: bytes of the memory budget, bytes for the eviction policy, and the cost of a fill (1.0: one
     lookup)."""
 
@@ -86,8 +86,8 @@ class KeySizes:
     policy_bytes: Floats
     cost: Floats
 
-    def of_keys(self, chosen: NDArray[np.bool_]) -> "KeySizes":
-        return KeySizes(self.memory_bytes[chosen], self.policy_bytes[chosen], self.cost[chosen])
+    def of_keys(self, chosen: NDArray[np.bool_]) -> "SampleSizes":
+        return SampleSizes(self.memory_bytes[chosen], self.policy_bytes[chosen], self.cost[chosen])
 
 
 def classes_of(view: Ints, reads: Ints) -> Ints:

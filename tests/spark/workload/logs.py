@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dataflow.spark.workload.sample import Ints, Keys, KeySizes, Sample
+from dataflow.spark.workload.sample import Ints, Keys, ReadSample, SampleSizes
 
 START_US = 1_700_000_000_000_000
 
@@ -19,17 +19,17 @@ def drawn(keys: int, reads: int, alpha: float, seed: int) -> Ints:
     return random.choice(keys, size=reads, p=weights / weights.sum()).astype(np.int64)
 
 
-def sample_of(ids: Ints, seed: int = 1) -> tuple[Sample, KeySizes]:
+def sample_of(ids: Ints, seed: int = 1) -> tuple[ReadSample, SampleSizes]:
     """All reads of one view as a sample of themselves, and sizes."""
     _, key = np.unique(ids, return_inverse=True)
     reads = np.bincount(key)
     rows = np.random.default_rng(seed).integers(50, 3000, len(reads))
     keys = Keys(np.zeros(len(reads), dtype=np.int64), reads, rows, np.ones(len(reads)), np.arange(len(reads)))
     place = np.arange(len(key))
-    sample = Sample(
+    sample = ReadSample(
         ("v",), keys, key, START_US + place * 500, place, place, np.zeros(len(key), dtype=bool), np.ones(len(key))
     )
-    return sample, KeySizes(600.0 + rows, 600.0 + rows, np.ones(len(reads)))
+    return sample, SampleSizes(600.0 + rows, 600.0 + rows, np.ones(len(reads)))
 
 
 def lines(view: str, ids: Ints, every_us: int = 1000, **more: Any) -> Iterator[dict[str, Any]]:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.workload.inner import Footprints, Holding, Told, inner_of
+from dataflow.spark.workload.inner import FootprintPlaces, Holding, InnerKeys, inner_of
 from dataflow.spark.workload.measured import measured_of
 from dataflow.spark.workload.replay import replay
-from dataflow.spark.workload.sample import Floats, Keys, KeySizes, Sample
+from dataflow.spark.workload.sample import Floats, Keys, ReadSample, SampleSizes
 from load.micro.lru import Lru
 from tests.spark.workload.logs import sample_of
 from tests.spark.workload.test_report import measured
@@ -36,24 +36,24 @@ SHARING: dict[str, Any] = {
 A, B, C = 11, 12, 13
 
 
-def keys_of(hashes: list[int], scale: float = 1.0) -> Sample:
+def keys_of(hashes: list[int], scale: float = 1.0) -> ReadSample:
     number = len(hashes)
     ones = np.ones(number, dtype=np.int64)
     keys = Keys(ones * 0, ones, ones * 100, np.full(number, scale), np.array(hashes))
     place = np.arange(number)
-    return Sample(("v",), keys, place, place, place, place, ones == 0, np.ones(number))
+    return ReadSample(("v",), keys, place, place, place, place, ones == 0, np.ones(number))
 
 
 def sharing(hashes: list[int], scale: float = 1.0, inside: float = 100.0) -> tuple[Holding, list[float], Floats]:
-    found, sample = Footprints.of(SHARING), keys_of(hashes, scale)
-    told = Told.of(found, np.array([A, B, C]), sample)
+    found, sample = InnerKeys.of(SHARING), keys_of(hashes, scale)
+    told = FootprintPlaces.of(found, np.array([A, B, C]), sample)
     number = np.ones(len(hashes))
     inner = inner_of(found, told, sample.keys.scale, 7 * number, inside * number)
     return Holding(inner), list(inner.sizes), inner.outside
 
 
 def test_what_nodes_take_is_what_was_measured() -> None:
-    found = Footprints.of(SHARING)
+    found = InnerKeys.of(SHARING)
     assert found.sizes[0] == 1_000
     assert sum(found.sizes[1:]) == 400
     assert found.sizes[2] == 3 * found.sizes[1]
@@ -112,8 +112,8 @@ def test_tables_of_what_comes_and_goes_are_twice_as_large() -> None:
 
 
 def test_a_view_that_nothing_is_told_of_shares_nothing() -> None:
-    found, (sample, _) = Footprints.of({**SHARING, "views": {}}), sample_of(np.array([1, 2]))
-    told = Told.of(found, np.zeros(0, dtype=np.int64), sample)
+    found, (sample, _) = InnerKeys.of({**SHARING, "views": {}}), sample_of(np.array([1, 2]))
+    told = FootprintPlaces.of(found, np.zeros(0, dtype=np.int64), sample)
     inner = inner_of(found, told, sample.keys.scale, np.array([7.0, 8.0]), np.array([100.0, 200.0]))
     assert inner.outside.tolist() == [107, 208]
     holding = Holding(inner)
@@ -132,9 +132,9 @@ def test_a_memory_for_what_is_shared_has_room_for_all_who_do() -> None:
     }
     sample, _ = sample_of(np.tile(np.arange(number), 5))
     each = np.ones(number)
-    found = Footprints.of(document)
-    inner = inner_of(found, Told.of(found, sample.keys.hash, sample), each, 250 * each, 750 * each)
-    sizes = KeySizes(1_000 * each, 1_000 * each, each)
+    found = InnerKeys.of(document)
+    inner = inner_of(found, FootprintPlaces.of(found, sample.keys.hash, sample), each, 250 * each, 750 * each)
+    sizes = SampleSizes(1_000 * each, 1_000 * each, each)
     for memory, held in ((20e3, 0), (35e3, 20), (40e3, 40)):
         assert replay(sample, sizes, memory, target=1.0, inner=inner, policy=Lru()).held.sum() == held
     assert replay(sample, sizes, 20e3, target=1.0, policy=Lru()).held.sum() == 20

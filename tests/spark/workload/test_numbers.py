@@ -7,7 +7,7 @@ from dataflow.eviction.policy import GHOST_BYTES, Policy
 from dataflow.eviction.s3_fifo import S3Fifo
 from dataflow.spark.workload.curves import curve_of, distances
 from dataflow.spark.workload.replay import replay
-from dataflow.spark.workload.sample import KeySizes, Sample, classes_of, rates
+from dataflow.spark.workload.sample import ReadSample, SampleSizes, classes_of, rates
 from dataflow.spark.workload.zipf import fit, spectrum_of
 from load.micro.lru import Lru
 from tests.spark.workload.logs import drawn, sample_of
@@ -45,11 +45,11 @@ def test_too_little_says_nothing() -> None:
     assert fit(spectrum_of(np.zeros(0))) is None
 
 
-def every(sample: Sample) -> "np.typing.NDArray[np.bool_]":
+def every(sample: ReadSample) -> "np.typing.NDArray[np.bool_]":
     return np.ones(len(sample), dtype=bool)
 
 
-def part_of(sample: Sample, sizes: KeySizes, reads: int) -> tuple[Sample, KeySizes]:
+def part_of(sample: ReadSample, sizes: SampleSizes, reads: int) -> tuple[ReadSample, SampleSizes]:
     """A sample of a sample, as `log` takes it."""
     classes, place = np.unique(classes_of(sample.keys.view, sample.keys.reads), return_inverse=True)
     number = np.bincount(place).astype(float)
@@ -81,7 +81,7 @@ def test_curves_and_samples_against_exact_simulation() -> None:
 
 def test_reads_of_one_request_do_not_find_what_the_others_fill() -> None:
     sample, sizes = sample_of(np.array([7, 7, 7]))
-    together = Sample(
+    together = ReadSample(
         sample.views,
         sample.keys,
         sample.key,
@@ -100,8 +100,10 @@ def test_the_policy_hears_only_of_reads_whose_keys_were_all_there() -> None:
     """A read of two keys, of which one is there, is none of that one."""
     sample, _ = sample_of(np.array([0, 1, 0, 2, 3, 1]))
     line = np.array([0, 1, 2, 2, 3, 4])
-    listed = Sample(sample.views, sample.keys, sample.key, sample.time_us, line, line, sample.computed, sample.times)
-    even = KeySizes(np.ones(4), np.ones(4), np.ones(4))
+    listed = ReadSample(
+        sample.views, sample.keys, sample.key, sample.time_us, line, line, sample.computed, sample.times
+    )
+    even = SampleSizes(np.ones(4), np.ones(4), np.ones(4))
     # The fourth key takes the place of the first.
     there = replay(listed, even, 3.0, target=1.0, told_us=0, policy=Lru()).there
     assert there.tolist() == [False, False, True, False, False, True]
@@ -111,7 +113,7 @@ def test_what_the_policy_remembers_takes_room() -> None:
     """Of keys that are read once each, S3-FIFO remembers as many bytes as are there."""
     sample, _ = sample_of(np.arange(4_000))
     weight = np.full(4_000, 1_500.0)
-    sizes = KeySizes(weight, weight, np.ones(4_000))
+    sizes = SampleSizes(weight, weight, np.ones(4_000))
     policies: tuple[Policy[int], Policy[int]] = (Lru(), S3Fifo())
     lru, s3_fifo = (int(replay(sample, sizes, 750_000, target=1.0, policy=policy).held.sum()) for policy in policies)
     assert lru == 500

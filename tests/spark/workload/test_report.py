@@ -14,7 +14,7 @@ from dataflow.spark.workload.log import files_of
 from dataflow.spark.workload.measured import measured_of
 from dataflow.spark.workload.model import FORMAT, read_model
 from dataflow.spark.workload.page import page
-from dataflow.spark.workload.report import Wanted, check, report
+from dataflow.spark.workload.report import ReportInput, check, report
 from tests.spark.workload.logs import drawn, lines, write
 
 NAME = "<script>"
@@ -75,7 +75,7 @@ def test_a_log_becomes_a_model_and_a_page(spark: Any, tmp_path: Path) -> None:
         nobody={},
         **{NAME: {"kept": "full", "covered_keys": 1, "leaf_bytes": 5_000}},
     )
-    wanted = Wanted(tmp_path / "log", tmp_path / "out", documents, shares=(0.1, 0.5, 1.0))
+    wanted = ReportInput(tmp_path / "log", tmp_path / "out", documents, shares=(0.1, 0.5, 1.0))
     check(wanted)
     model = report(spark, wanted)
 
@@ -130,16 +130,16 @@ def test_services_may_have_folders_of_their_own(tmp_path: Path) -> None:
 
 def test_what_is_no_log_is_said_to_be_none(tmp_path: Path, spark: Any) -> None:
     with pytest.raises(SparkProblem, match="is no folder"):
-        check(Wanted(tmp_path / "nothing", tmp_path))
+        check(ReportInput(tmp_path / "nothing", tmp_path))
     (tmp_path / "empty").mkdir()
     with pytest.raises(SparkProblem, match="no finished file"):
-        check(Wanted(tmp_path / "empty", tmp_path))
+        check(ReportInput(tmp_path / "empty", tmp_path))
     write(tmp_path / "foreign" / "access-0.jsonl", [{"something": "else"}])
     with pytest.raises(SparkProblem, match="No line"):
-        report(spark, Wanted(tmp_path / "foreign", tmp_path))
+        report(spark, ReportInput(tmp_path / "foreign", tmp_path))
     (tmp_path / "foreign" / "x.parquet").write_bytes(b"PAR1 not at all")
     with pytest.raises(SparkProblem, match="cannot be read"):
-        report(spark, Wanted(tmp_path / "foreign", tmp_path))
+        report(spark, ReportInput(tmp_path / "foreign", tmp_path))
 
 
 def test_what_is_no_model_is_said_to_be_none(tmp_path: Path) -> None:
