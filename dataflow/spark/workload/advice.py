@@ -1,6 +1,6 @@
 """Recommendations for a view.
 
-*Invariants*: each piece of advice says the figures that it rests on.
+*Invariants*: each recommendation states the figures that it is based on.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataflow.spark.workload.measured import MeasuredView
 from dataflow.spark.workload.model import Advice, ViewModel
 
-#: More changed rows are applied for each read that is saved: what is kept costs more than what it saves.
+#: Changed rows applied for each hit, above which maintenance costs more than it saves.
 _DEAR = 10.0
 _SMALL_BYTES = 1 << 20
 _SMALL_KEYS = 1000
@@ -25,7 +25,7 @@ def _advice(model: ViewModel, measured: MeasuredView | None) -> Iterator[Advice]
     if model.tier == "incremental" and deltas is not None and deltas > _DEAR:
         yield Advice(
             "tier",
-            f'{deltas:,.1f} changed rows are applied for each read that is saved: tier = "ttl" or "refresh", or'
+            f'{deltas:,.1f} changed rows are applied for each hit: tier = "ttl" or "refresh", or'
             ' on_miss = "forward", would be less work.',
         )
     if model.one_hit_share > _RARE_SHARE and model.hit_rate < _RARE_HITS:

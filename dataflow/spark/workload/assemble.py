@@ -1,13 +1,13 @@
-"""From what a log and a service say to a model of the workload.
+"""The model, from a log and a service's figures.
 
-*Theory*: the budget is one for all views, so what a budget is worth is found by sending the sample of all views through
-the service's policy (`replay`), at several sizes. A view's own curve, memory for it alone, is LRU's. What a key takes
-is measured where a service can be asked: its mean for the view, spread over keys by the bytes of their answers.
+*Theory*: there is one budget for all views, so its hit rate comes from simulating the service's policy (`replay`) on
+the sample of all views, at several sizes. A view's own curve, with memory for it alone, is LRU's. Sizes of keys come
+from the service's figures: the mean of the view, distributed over keys by the bytes of their answers.
 
-*Invariants*: reads that the log says were computed although their key had been read before, in a service that had
-evicted nothing, stay misses in every memory: something else than memory took them.
+*Invariants*: misses of keys that were read before, in a service that had evicted nothing, stay misses in every memory:
+their reason was not memory.
 
-Not here: what to make of it (`advice`, `drift`).
+Not here: conclusions (`advice`, `drift`).
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ from dataflow.spark.workload.zipf import fit
 
 #: Sizes of memory, as shares of what all keys take.
 SHARES = (0.01, 0.02, 0.04, 0.07, 0.10, 0.15, 0.25, 0.35, 0.50, 0.65, 0.80, 0.90, 1.0)
-#: More than everything: the budget is never reached.
+#: More than all keys take: the budget is never reached.
 _AMPLE = 1.05
 PERCENTS = (90, 95, 99)
-#: A budget is enough that has this part of the hits that there can be.
+#: A budget is enough if it has this share of the highest possible hits.
 _ENOUGH = 0.99
 _KEY_BYTES = 600.0
 _POLICY_ROWS = 2.0
@@ -107,16 +107,16 @@ def _memory_for(points: Sequence[Point], share: float) -> int | None:
 def _notes(log: LogSummary, measured: Measured | None) -> list[str]:
     notes = []
     if measured is None:
-        notes.append("No service was asked: what keys take is a guess, and nothing is known of changes and lookups.")
+        notes.append("Without figures of a service, sizes of keys are a guess, and changes and lookups are unknown.")
     elif measured.policy_evicted:
         notes.append(
-            "The service had evicted keys for want of memory: reads that were computed for another reason (changes of"
-            " refreshed views, say) cannot be told from these, and are not in the model."
+            "The service had evicted keys to free memory: misses for other reasons (changes of refreshed views, say)"
+            " cannot be distinguished from those of evicted keys, and are not in the model."
         )
     if log.sample_rate < 1:
         notes.append(f"The log has {log.sample_rate:.2%} of keys; figures are scaled to all of them.")
     if log.unread:
-        notes.append(f"{log.unread:,} lines could not be read, and are left out.")
+        notes.append(f"{log.unread:,} unreadable lines are left out.")
     return notes
 
 

@@ -1,8 +1,8 @@
 """Keys to fill before they are read, and keys to pin.
 
-*Invariants*: neither takes more memory than it may; who is read most comes first.
+*Invariants*: both are bounded by memory, hottest keys first.
 
-Not here: doing either (`service.engine.workload`).
+Not here: filling and pinning (`service.engine.workload`).
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataflow.spark.workload.log import HotKey
 from dataflow.spark.workload.model import Texts
 
-#: What is read twice only is not worth filling early.
+#: Keys with fewer reads are not worth filling early.
 _LEAST_READS = 3
 #: Pinned are keys that have this part of a view's reads, and come so often, if they take no more of the budget than
 #: that.
@@ -27,7 +27,7 @@ def prewarmed(hot: Sequence[HotKey], held_bytes: float, key_bytes: float) -> lis
 
 
 def pinned(hot: Sequence[HotKey], requests: int, seconds: float, key_bytes: float, budget_bytes: float) -> list[Texts]:
-    """Keys that are read all the time: an eviction policy would keep them, too, but after a burst of others."""
+    """Selects keys that are read all the time: an eviction policy retains them, too, except after a burst of others."""
     if not key_bytes:
         return []
     least = max(_PIN_SHARE * requests, _PIN_PER_S * seconds)

@@ -1,9 +1,9 @@
-"""A model of a workload: what an access log says of views, and what follows from it. Also a file of JSON.
+"""A model of a workload, and its file of JSON.
 
 *Invariants*: a file of another format is refused, never guessed at. Keys are texts of all parameters of a view, in the
 order of the access log.
 
-Not here: how it is made (`assemble`), for people (`page`), what the service does with it (`service.engine.workload`).
+Not here: its construction (`assemble`), the page (`page`), its use in the service (`service.engine.workload`).
 """
 
 import json
@@ -149,7 +149,7 @@ def read_model(path: Path) -> LogModel:
         raise SparkProblem(
             "model_format",
             f"{path} is a model of format {document.get('format')}; this version knows {FORMAT}.",
-            "Make it anew: upquery workload report.",
+            "Create a new one: upquery workload report.",
         )
     try:
         return _model(document)

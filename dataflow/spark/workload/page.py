@@ -71,28 +71,26 @@ def _when(time_us: int) -> str:
 
 
 def _summary(model: LogModel) -> Iterator[str]:
-    yield "<h1>What is read, and what memory is worth</h1>"
+    yield "<h1>Workload model</h1>"
     yield (
         f"<p>{model.lines:,} reads of {len(model.views)} views, from {_when(model.from_us)} to"
-        f" {_when(model.to_us)} UTC:"
-        f" {_number(model.requests_per_s)} keys a second.</p>"
+        f" {_when(model.to_us)} UTC: {_number(model.requests_per_s)} keys a second.</p>"
     )
     yield "".join(f'<p class="note">{escape(note)}</p>' for note in model.notes)
     needs = ", ".join(
-        f"{percent} %: {size_text(size)}" if size is not None else f"{percent} %: in no memory"
+        f"{percent} %: {size_text(size)}" if size is not None else f"{percent} %: not reachable"
         for percent, size in model.memory_for.items()
     )
     yield (
-        f"<p><b>Memory.</b> All keys that were read take {size_text(model.keys_bytes)}, what is fixed"
-        f" {size_text(model.fixed_bytes)}. Figures below are for a budget of {size_text(model.budget_bytes)}, which is"
-        f" worth {_percent(model.hit_rate(model.budget_bytes))} hits on this log, beginning with nothing in memory."
-        f" <b>{size_text(model.advised_bytes)}</b> would do: more brings less than a hundredth of the hits. For"
-        f" shares of"
-        f" hits: {needs}.</p>"
+        f"<p><b>Memory.</b> All keys that were read take {size_text(model.keys_bytes)}, state that cannot be evicted"
+        f" {size_text(model.fixed_bytes)}. Figures below are for a budget of {size_text(model.budget_bytes)}, which has"
+        f" {_percent(model.hit_rate(model.budget_bytes))} hits on this log from a cold start."
+        f" <b>{size_text(model.advised_bytes)}</b> is enough: more adds less than a hundredth of the hits. For shares"
+        f" of hits: {needs}.</p>"
     )
     if model.unread_views:
         names = ", ".join(f"<code>{escape(name)}</code>" for name in model.unread_views)
-        yield f'<p class="advice">Nobody read {names}: dropping them saves their upkeep.</p>'
+        yield f'<p class="advice">Views without reads: {names}. Dropping them saves their maintenance.</p>'
     if model.drift:
         yield "<h3>Since the last model</h3>" + _advice(model.drift)
     yield _table(
@@ -142,8 +140,8 @@ def _views_table(model: LogModel) -> Iterator[str]:
         )
     yield _table(columns, rows)
     yield (
-        '<p class="note">Hits, upqueries and memory are as expected with the budget, warm. Deltas are changed rows that'
-        " were applied for each read that was a hit: what upkeep costs for what it saves.</p>"
+        '<p class="note">Hits, upqueries and memory are expected values with the budget, warm. Deltas are changed rows'
+        " applied for each hit: the cost of maintenance against its benefit.</p>"
     )
 
 
@@ -171,18 +169,18 @@ def _of_views(model: LogModel) -> Iterator[str]:
 def _outcomes(view: ViewModel) -> str:
     total = sum(view.outcomes.values()) or 1
     shares = ", ".join(f"{_percent(n / total)} {escape(name)}" for name, n in view.outcomes.items())
-    return f"{view.requests:,} reads of {view.keys:,} keys, which the service answered so: {shares}."
+    return f"{view.requests:,} reads of {view.keys:,} keys, with these outcomes: {shares}."
 
 
 def _fitted(view: ViewModel) -> str:
     skew = view.skew
     if skew is None:
-        return "There are too few keys or reads to say how skewed they are."
-    good = "follows" if skew.distance < 0.03 else "is near" if skew.distance < 0.1 else "is not much like"
+        return "There are too few keys or reads to estimate the skew."
+    good = "follow" if skew.distance < 0.03 else "are near" if skew.distance < 0.1 else "do not follow"
     return (
-        f"Which keys are read {good} Zipf's law with alpha = {skew.alpha:.3f} (95 %: {skew.low:.3f} to"
-        f" {skew.high:.3f}) over {_number(round(skew.keys))} keys: it is off by at most {_percent(skew.distance)} of"
-        " keys."
+        f"Reads of keys {good} Zipf's law with alpha = {skew.alpha:.3f} (95 %: {skew.low:.3f} to"
+        f" {skew.high:.3f}) over {_number(round(skew.keys))} keys: the largest deviation is {_percent(skew.distance)}"
+        " of keys."
     )
 
 
@@ -194,18 +192,18 @@ def _hottest(view: ViewModel) -> str:
     if not any(view.hottest[:1]):
         return ""
     return (
-        f"<p><b>Hottest keys</b>: {' '.join(shown)}. {len(view.prewarm):,} keys are worth filling before they are read,"
-        f" {len(view.pin):,} never forgetting.</p>"
+        f"<p><b>Hottest keys</b>: {' '.join(shown)}. {len(view.prewarm):,} keys should be filled before they are read,"
+        f" {len(view.pin):,} pinned.</p>"
     )
 
 
 def _method(model: LogModel) -> Iterator[str]:
-    yield "<h2>How this was found</h2>"
+    yield "<h2>Method</h2>"
     yield (
-        f"<p>Counts are of the whole log. Hit rates come from sending {model.sampled['reads']:,} reads of"
-        f" {model.sampled['keys']:,} keys, which stand for all, through the eviction policy with memories of"
-        f" {len(model.curve)} sizes. The skew is the one that makes most likely how many keys were read how often; its"
-        " interval comes from logs that were drawn with it.</p>"
+        f"<p>Counts are of the whole log. Hit rates come from a simulation of the eviction policy with"
+        f" {model.sampled['reads']:,} reads of {model.sampled['keys']:,} keys, a weighted sample, and memories of"
+        f" {len(model.curve)} sizes. The skew is a maximum-likelihood estimate from the numbers of keys by number of"
+        " reads; its interval is from a parametric bootstrap.</p>"
     )
     rows = [(size_text(c.memory_bytes), _percent(c.exact), _percent(c.sampled)) for c in model.check]
-    yield _table(("memory for keys", "LRU, exact, on the sample", "the curve, from a part of it"), rows)
+    yield _table(("memory for keys", "LRU, exact, on the sample", "LRU, from a part of the sample"), rows)

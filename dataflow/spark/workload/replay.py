@@ -1,16 +1,15 @@
 """Simulation of a sampled log under the service's eviction policy, in a memory of some size.
 
-*Theory*: policies that are no stack algorithms have no curve that one pass finds; a scaled-down simulation for each
+*Theory*: one pass finds the curve of stack algorithms only; for other policies, a scaled-down simulation for each
 size is as good (Waldspurger et al., *Cache modeling and optimization using miniature simulations*, USENIX ATC 2017).
-Here a key of the sample counts as all keys that it stands for: its bytes and its cost that often, so that what the
-policy makes of both is what it would make of them all.
+Here a key of the sample counts as all keys that it stands for, with their bytes and cost together, so that the policy
+decides as it would for them all.
 
-As in the service: keys go until 95 % of the budget is used, once more than all of it is, and what the policy remembers
-of them counts; all reads of a request are
-looked up before what is missing is filled; the policy hears of hits once a second; a read of several keys is a hit if
-all are there.
+As in the service: above the budget, keys are evicted until 95 % of it is used, and the policy's ghosts count; all reads
+of a request are looked up before missing keys are filled; the policy is notified of hits once a second; a read of
+several keys is a hit if all are in memory.
 
-*Invariants*: nothing that was not filled is a hit.
+*Invariants*: only filled keys are hits.
 """
 
 from collections.abc import Sequence
@@ -28,9 +27,9 @@ from dataflow.spark.workload.sample import ReadSample, SampleSizes
 TARGET = 0.95
 #: `service.engine.loop.memory_budget.ENOUGH_KEYS`.
 ENOUGH_KEYS = 0.1
-#: `dataflow.engine.upquery`: what is held beside each key that a waiting read has fetched.
+#: `dataflow.engine.upquery`: bytes beside each key that a waiting read has fetched.
 _UNDER_WAY_BYTES = 700
-#: How often workers report what was read.
+#: Interval of the workers' reports of reads.
 TOLD_US = 1_000_000
 
 
@@ -58,8 +57,8 @@ def replay(
     inner: Inner | None = None,
     policy: Policy[int] | None = None,
 ) -> Replayed:
-    """The reads in a memory of that many bytes. `told_us`: how often the policy hears of hits. `lost`: reads whose
-    key had gone for another reason than memory."""
+    """Simulate the reads with a memory of that many bytes. `lost`: reads whose key was removed for another reason than
+    memory. `told_us`: interval of the policy's notifications. `policy`: by default, the service's."""
     run = _Run(sample, sizes, memory_bytes, S3Fifo() if policy is None else policy, target, told_us, inner)
     there = np.zeros(len(sample), dtype=bool)
     gone = [False] * len(sample) if lost is None else lost.tolist()
