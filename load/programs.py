@@ -1,4 +1,4 @@
-"""Programs that the benchmarks need and Python packages do not bring: wrk, Redis and memcached.
+"""Programs that the benchmarks need beside Python packages: wrk, Redis and memcached.
 
 As root on a Debian they are installed; otherwise what needs them is skipped, and says so.
 """

@@ -1,4 +1,4 @@
-"""Work in a process of its own, which is ready before it is told to begin: what generates load has a core for itself.
+"""Work in a process of its own, which starts up before it is told to begin: load generators have a core for themselves.
 
 Not here: the load (`driver`, `experiments`, `subscribers`).
 """

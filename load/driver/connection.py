@@ -1,10 +1,11 @@
-"""Kept-alive HTTP/1.1 connections that cost the generator little: bytes out, `HttpReply` in, no task a request.
+"""Persistent HTTP/1.1 connections with little cost for the generator: bytes out, `HttpReply` in, no task for each
+request.
 
-*Invariants*: a connection carries one request at a time, so an answer is always of the request before it. Whoever
-sent a request is told of an answer or of a breakage, once; a request that is not answered in time breaks its
+*Invariants*: a connection carries one request at a time, so an answer always belongs to the request before it. The
+sender of a request is notified of its answer or of an error, once; a request without an answer in time breaks its
 connection.
 
-*Not here*: what is sent (`visit`), when (`arrivals`).
+*Not here*: requests (`visit`), their times (`arrivals`).
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""One process of the open-loop generator: visits begin when they are due, however long others take (thesis §6.1).
+"""One process of the open-loop generator: visits begin when they are due, however long earlier ones take (thesis §6.1).
 
-At most so many visits are under way; what is due beyond that waits here while its clock runs. Latency is *sojourn*:
+The number of visits under way is bounded; further ones wait here while their clock runs. Latency is *sojourn*:
 from when a visit was due to its last answer.
 
-*Invariants*: a visit ends once, in success or failure; what did not end by the end of the run is told as unanswered,
-with the time it had waited by then.
+*Invariants*: a visit ends once, in success or failure; a visit that has not ended by the end of the run is reported as
+unanswered, with the time it had waited.
 
 *Not here*: starting the processes and adding up (`run`), connections (`connection`).
 """

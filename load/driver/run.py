@@ -1,6 +1,6 @@
-"""One run of load: starts the generator processes, watches the side meanwhile, adds up.
+"""One run of load: starts the generator processes, samples the side, adds up.
 
-*Invariants*: it ends: processes that do not are killed. Everything that was due is in the outcome, answered or not.
+*Invariants*: a run ends: processes that do not are killed. Every visit that was due is in the outcome, answered or not.
 """
 
 import os

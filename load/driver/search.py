@@ -1,5 +1,5 @@
-"""The highest rate at which a side keeps its promise: the 95th percentile within a limit, nothing failed, and all that
-was due done.
+"""Search for the highest rate of a side at which the 95th percentile is within a limit, no visit fails, and all visits
+that were due are done.
 
 Doubling finds a rate that is too high, bisection the highest that is not.
 """

@@ -1,4 +1,4 @@
-"""Clients of the batch experiment: many keys in one request, over and over, in processes of their own on one core.
+"""Clients of the batch experiment: closed-loop requests with many keys, in processes of their own on one core.
 
 Each side is read at two levels: the cheapest that Python has (a socket, httptools and orjson; a connection of redis-py
 with hiredis, without its pool and retries), and what is in everybody's hands (the standard library's HTTP client;

@@ -1,7 +1,7 @@
-"""Requests over and over on some connections, each with one under way: what a side can do at most, and what it costs.
+"""Closed-loop client on some connections, each with one request under way: a side's highest rate, and its cost.
 
-The generator is a process of its own. Rates of a closed loop say what limits when all is busy; latencies of one that is
-in time say nothing of arrivals (for those: `load.driver`).
+The generator is a process of its own. A closed loop measures the highest rate; its latencies do not model arrivals
+(`load.driver` does).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A view that is made of everything, built while transactions arrive: by Spark, and read directly.
+"""Initial load of a view over all rows of its tables, while transactions arrive: by Spark, and direct.
 
-The front page of a site, of all its stories and votes. How long until it can be read, what others notice
-meanwhile, whether it is right at each version at which it is read; and how long the database takes for the same SQL.
+The view is the front page of a site, over all its stories and votes. Measured are the time until it is ready, the
+effect on other readers, its answers at each version, and the database's time for the same SQL.
 """
 
 import itertools
@@ -55,7 +55,7 @@ def command(
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """A front page of all stories and votes, built by Spark and read directly, while transactions arrive."""
+    """Build a front page of all stories and votes by Spark and directly, while transactions arrive."""
     conditions = view_build.BuildConditions(stories, rate, before, after, patience, compared, master)
     options = Options(stories, votes, ways_of(way), conditions)
     perform(BENCH, lambda _, tell: run(options, tell), as_json=as_json, output=output)

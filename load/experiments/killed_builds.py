@@ -1,7 +1,7 @@
-"""Builds that are ended in the middle: each must become readable by itself, and be right.
+"""Builds with processes killed in the middle: each view must become ready by itself, and be right.
 
-The same view as in `initial_state`, once undisturbed, then once for each thing that is ended at a random moment: the
-job, its Java, the engine's process, the connection that holds the snapshot; and once with a disk that is too small.
+The same view as in `initial_state`, once undisturbed, then once with each of these killed at a random moment: the
+job, its Java, the engine's process, the snapshot's connection; and once with a disk that is too small.
 """
 
 import os
@@ -98,7 +98,7 @@ def command(
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Builds that are ended in the middle: job, Java, engine, snapshot, disk. Each must end well, and be right."""
+    """Kill parts of builds in the middle: job, Java, engine, snapshot, disk. Each build must finish, and be right."""
     for name in kill or ():
         if name not in KILLS:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(KILLS)}")

@@ -1,14 +1,13 @@
-"""A real news site at its real size: pages a second with p95 below 100 ms, and wrong answers (thesis §6.2).
+"""A news site at its real size: pages a second with p95 below 100 ms, and wrong answers (thesis §6.2).
 
-Every side begins with the same warming load. Rates double until one is too high, then the highest that is not is
-searched. Afterwards, at half that rate, people vote and look whether it shows; and when all is quiet, a sample of what
-was read is asked again and compared with the database.
+Every side begins with the same warm-up load. Rates double until one is too high, then bisection finds the highest that
+is not. Afterwards, at half that rate, visitors vote and check that their votes show; and when all is quiet, a sample of
+the reads is repeated and compared with the database.
 
-A side that keeps within the limit at no rate is overloaded instead: what it then does a second, whatever the latency,
-is the most it can do.
+A side that is within the limit at no rate is overloaded instead: its rate then, whatever the latency, is its maximum.
 
-The database and Redis are measured twice: with the queries that Upquery has, and over columns that the application
-keeps by hand, without which nobody could run the site (thesis §6.3).
+The database and Redis are measured twice: with the queries that Upquery has, and over counter columns that the
+application maintains, without which the site could not be run (thesis §6.3).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,7 +97,7 @@ def command(
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Lobsters at production scale: pages a second with p95 below 100 ms, and wrong answers counted."""
+    """Lobsters at production scale: pages a second with p95 below 100 ms; wrong answers are counted."""
     if unknown := set(sides or ()) - set(_SIDES):
         raise typer.BadParameter(f"no side named {', '.join(sorted(unknown))}")
     options = Options(LobstersSize(scale), seconds, warm, warm_rate, p95_ms, start_rate, most_rate, audit_visits)

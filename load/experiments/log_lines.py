@@ -1,4 +1,4 @@
-"""``upquery bench log_lines``: how long modelling a large access log takes, and how much memory.
+"""``upquery bench log_lines``: time and memory of modelling a large access log.
 
 The log is Parquet, written here: reads of one view that follow Zipf's law with a skew that the model has to find.
 """

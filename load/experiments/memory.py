@@ -1,8 +1,8 @@
 """p95 latency over ever smaller memory budgets, against the fully materialized view (thesis, §6.4).
 
-The same load on the view kept whole, which says how large all of the state is and how fast everything is when nothing
-is missing; then on partial state with budgets of shares of that. What is looked for is the smallest state with a p95
-below twice that of the whole.
+The same load runs on the fully materialized view, for the size of the full state and the latency without misses; then
+on partial state with budgets of shares of that size. The result is the smallest state with a p95 below twice that of
+the full state.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def command(
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """p95 over the memory budget, partial state against full: how little is enough."""
+    """p95 over the memory budget, partial state against full."""
     percents = sorted(percent or PERCENTS, reverse=True)
     options = Options(VoteSpec(stories, alpha, read_share), votes_each, rate, seconds, warm, percents)
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)

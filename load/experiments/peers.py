@@ -1,4 +1,4 @@
-"""The vote benchmark on Upquery and on everything that it is compared with, at rising load."""
+"""The vote benchmark on Upquery and its peers, at rising load."""
 
 from collections.abc import Mapping
 from typing import Annotated

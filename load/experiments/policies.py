@@ -1,4 +1,4 @@
-"""``upquery bench policies``: which eviction policy keeps the right keys, on traces of the workloads."""
+"""``upquery bench policies``: hit rates of eviction policies on traces of the workloads."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

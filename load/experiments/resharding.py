@@ -1,8 +1,8 @@
-"""A pod more while everything goes on: two shards behind a gateway, then three; nothing may be wrong at any moment.
+"""One more pod under load: two shards behind a gateway, then three; no answer may be wrong at any moment.
 
 Reads are checked, each at the version that it states, against what one writer wrote; at the end all stories are
-compared with the database. What a client notices of the change is its latency, what the database notices are the
-upqueries that fill keys at their new homes.
+compared with the database. The change costs clients latency, and the database the upqueries that fill keys at their new
+homes.
 """
 
 from contextlib import suppress

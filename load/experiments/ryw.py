@@ -1,7 +1,7 @@
-"""Read your writes: pairs of a committed write and a read of what it changed, with the write's token and without.
+"""Read your writes: pairs of a committed write and a read of its rows, with the write's token and without.
 
-A token is a position of the database, asked for after the commit. With it no read may miss the write; without it a read
-that is faster than the change stream does, and how often is what is told.
+A token is the database's log position after the commit. With it no read may miss the write; without it a read that is
+faster than the change stream does.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def command(
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Reads right after writes: how often the own write is missed, with its token (never) and without."""
+    """Reads right after writes: share that misses the write, with its token (must be none) and without."""
     perform(BENCH, lambda _, tell: run(pairs, workers, tell), as_json=as_json, output=output)
 
 

@@ -2,12 +2,12 @@
 spends on them, and computed from that, rates of 1 to 64 pods (`shard_scale_model`).
 
 Each side is started anew for each round, in turns, so that none follows the stream of another's writes. With
-``--gateway`` two pods behind a gateway are a side, too. On a machine with few cores rates of several shards say little,
-since they share them; CPU time for a thing done does not depend on that, and is what the model is given.
+``--gateway`` two pods behind a gateway are a side, too. On a machine with few cores rates of several shards mean
+little, since they share them; CPU time for one operation does not depend on that, and is the model's input.
 
-Changes are measured as a backlog: the engines stand still (SIGSTOP) while the votes are written, and the time counts
-from when they go on until every shard's answers are as new as the last vote. So what is measured is the stream and
-whoever follows it, and not the writer.
+Changes are measured as a backlog: the engines are stopped (SIGSTOP) while the votes are written, and the time counts
+from when they continue until every shard's answers include the last vote. So the stream and the engines are measured,
+and not the writer.
 
 *Invariants*: at the end of each start answers are compared with the database's.
 """

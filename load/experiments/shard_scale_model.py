@@ -1,17 +1,17 @@
 """A model of shards on several machines: reads and changes a second for a number of pods, and the resource that is busy
 first, from CPU costs measured on one machine.
 
-*Theory*: each process has one core, 10⁶ µs a second; what it does is costs times rates, and the highest rate of reads
+*Theory*: each process has one core, 10⁶ µs a second; its load is costs times rates, and the highest rate of reads
 is the one at which the first resource is busy all the time (the utilization law). A pod is one shard: an engine and API
-workers. Of what reads cost, a pod has its share of the keys. Of what changes cost it does not: each engine is sent the
-whole stream, and decodes it, to find its own rows. A batch of `keys` keys meets n (1 - (1 - 1/n)^keys) of n shards, and
-costs each of them, and the gateway, a part. All reads of a view that is kept whole are one pod's.
+workers. The cost of reads is divided among pods, that of changes is not: each engine receives and decodes the whole
+stream, to find its own rows. A batch of `keys` keys meets n (1 - (1 - 1/n)^keys) of n shards, and
+costs each of them, and the gateway, a part. All reads of a fully materialized view go to one pod.
 
-*Invariants*: pure; nothing in it was measured here. Gateways bind nothing: they have no state, so that there are as
-many as are needed, and how many is told.
+*Invariants*: pure; no measurements here. Gateways are never the limit: they have no state, so that there can be as many
+as are needed; their number is a result.
 
-Not here: measuring the costs (`shard_scale`). Not modelled: batches that have to be asked again because their shards
-were not equally far; memory; networks.
+Not here: measuring the costs (`shard_scale`). Not modelled: batches that are repeated because their shards were at
+different positions; memory; networks.
 """
 
 import itertools
@@ -25,7 +25,7 @@ _CORE_US = 1e6
 STREAM = "change stream"
 ENGINE = "misses in an engine"
 WORKERS = "API workers"
-WHOLE = "the view that is kept whole"
+WHOLE = "the fully materialized view"
 DATABASE = "database"
 
 

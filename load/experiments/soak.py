@@ -1,7 +1,7 @@
-"""Hours of load at 70 % of capacity while the working set moves on: memory must stay flat and latency must not grow.
+"""Hours of load at 70 % of capacity with a moving working set: memory must stay flat and latency must not grow.
 
-The budget is smaller than what is read, so that all the time keys come and go. Slopes are of the second half, when what
-had to fill has filled.
+The budget is smaller than the working set, so that keys are evicted and filled all the time. Slopes are of the second
+half, after the warm-up.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,7 +63,7 @@ def command(
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """A long run with a working set that moves on: flat memory, latency that does not grow."""
+    """A long run with a moving working set: flat memory, latency that does not grow."""
     options = Options(VoteSpec(stories, alpha, read_share), minutes, votes_each, memory, rate)
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 

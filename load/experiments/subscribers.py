@@ -1,4 +1,4 @@
-"""A thousand subscribers of a hundred answers while these change: when they hear of it, and whether all of it.
+"""A thousand subscribers of a hundred changing answers: latency of events, and their completeness.
 
 Every subscriber rebuilds its rows from events, and is compared with the database at the end. Meanwhile some leave and
 come back with the last event's id, and some do not read at all: what these cost is the growth of the service's
@@ -62,7 +62,7 @@ def command(
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Subscribers while answers change: from a commit to its event, nothing lost, bounded cost of who does not read."""
+    """Subscribers of changing answers: latency from commit to event, completeness, cost of slow readers."""
     options = Options(subscribers, keys, rate, seconds, min(returning, subscribers), stalled)
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 

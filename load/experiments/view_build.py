@@ -1,8 +1,8 @@
-"""One build of a view that is made of everything, under transactions: how long it takes, what others notice, and
-whether it is right at every version at which it was read.
+"""One build of a view over all rows of its tables, under transactions: its duration, its effect on other readers, and
+the check of its answers at every version.
 
-*Invariants*: an answer is compared with the front page after exactly the transactions that it says it includes; those
-that are never compared are told.
+*Invariants*: an answer is compared with the front page after exactly the transactions that it includes; answers that
+are never compared are reported.
 
 Not here: which builds are compared (`initial_state`, `killed_builds`).
 """

@@ -1,7 +1,7 @@
-"""The vote benchmark on several sides: how much each can do before its latency rises (thesis, Figures 6.7 and 6.8).
+"""The vote benchmark on several sides: the highest rate of each before its latency rises (thesis, Figures 6.7 and 6.8).
 
-Every side begins with the hottest stories read, so that what is compared is not how fast it warms up. Rates double
-until one is too high, then the highest that is not is searched; all runs are points of the plot.
+The hottest stories are read before on every side, so that warm-up is not compared. Rates double until one is too high,
+then bisection finds the highest that is not; all runs are points of the plot.
 """
 
 from collections.abc import Mapping, Sequence

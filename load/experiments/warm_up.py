@@ -1,4 +1,4 @@
-"""Reads keys before a measurement begins, many in one request, so that it begins with them in memory."""
+"""Reads keys before a measurement, many in one request, so that they are in memory."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

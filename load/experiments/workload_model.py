@@ -1,8 +1,8 @@
-"""``upquery bench workload_model``: hit rates as a workload model predicts them, against measured ones.
+"""``upquery bench workload_model``: hit rates predicted by a workload model, against measured ones.
 
-The reads of a workload go to a service that has memory for all of them and an access log; that log is modelled
-(``upquery workload report``). Then the very same requests go to services with smaller budgets, each beginning with
-nothing in memory, and what these count is compared with what the model says.
+The reads of a workload go to a service with an access log and memory for all of them; that log is modelled
+(``upquery workload report``). Then the same requests go to services with smaller budgets, each from a cold start, and
+their hit rates are compared with the model's.
 """
 
 import json

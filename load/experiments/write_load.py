@@ -1,7 +1,7 @@
-"""A process that writes at a rate, and how far the service is behind meanwhile.
+"""An open-loop writer process, and the service's lag behind it.
 
-The writer is open-loop: what is due and not written is written next. Lag is measured from outside: how long ago the
-database's log was where the service is now.
+Overdue writes are written as soon as possible. Lag is measured from outside: the age of the log position that the
+service has applied.
 """
 
 import os

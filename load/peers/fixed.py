@@ -1,4 +1,4 @@
-"""The cheapest answer there can be: the same bytes for every request, from an ASGI application of nothing else."""
+"""The cheapest possible answer: the same bytes for every request, from a plain ASGI application."""
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""PostgreSQL's values in the JSON forms of our contract, so that all sides say the same: psycopg's loaders for orjson.
+"""PostgreSQL's values in the JSON forms of our contract, so that all sides answer alike: psycopg's loaders for orjson.
 
 *Not here*: intervals, bytea and infinite dates, which no workload reads; they come as PostgreSQL prints them.
 """

@@ -1,4 +1,4 @@
-"""A view with parameters as one relation of all its keys: what a materialized view is made of and how it is read.
+"""A view with parameters as one relation of all its keys, for a materialized view.
 
 ``… WHERE s.id = :id`` becomes a column that says which ``id`` a row is of. What that cannot be done with is an
 `UnsuitableError`: a parameter anywhere else, a LIMIT for each key, an aggregate that says something of no rows too.

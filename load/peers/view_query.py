@@ -1,5 +1,5 @@
-"""How a view is asked of the database: one key with its statement, several with one statement for all, where it can be
-written so; and the JSON of what came back."""
+"""Queries for a view: one key with its statement, several with one statement for all, where it can be written so; and
+the JSON of the result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

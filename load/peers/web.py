@@ -1,4 +1,4 @@
-"""The peers' HTTP: FastAPI, used as somebody would who wants it fast. Requests and responses pass as bytes."""
+"""The peers' HTTP application, with FastAPI tuned for speed: requests and responses pass as bytes."""
 
 from fastapi import FastAPI, Request
 from fastapi import Response as HttpResponse

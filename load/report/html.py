@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs nothing else: no network, no scripts, plots within."""
+"""A report as one self-contained page of HTML: no network, no scripts, plots inline."""
 
 from collections.abc import Sequence
 from pathlib import Path

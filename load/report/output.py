@@ -1,4 +1,4 @@
-"""Reports as people and machines want them: a table on the console, JSON, a page of HTML with plots."""
+"""Output of reports: a table on the console, JSON, a page of HTML with plots."""
 
 import os
 import platform

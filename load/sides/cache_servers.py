@@ -1,4 +1,4 @@
-"""Redis and memcached for a side: in memory only, on loopback, forgotten at the end."""
+"""Redis and memcached for a side: in memory only, on loopback."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""Programs that a side is made of: started in a session of their own, and stopped at the end, whatever happens."""
+"""Programs of a side: started in a session of their own, and stopped at the end in any case."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Starts several things at once and ends them at once, since each may take seconds."""
+"""Concurrent start and end of context managers, each of which may take seconds."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait

@@ -1,4 +1,4 @@
-"""The limit: an ASGI application that says the same few bytes to everybody, on the same server."""
+"""The upper limit: an ASGI application with one constant answer, on the same server."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

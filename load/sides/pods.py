@@ -1,4 +1,4 @@
-"""Upquery on several machines, all of which are this one: pods that are one shard each, and a gateway in front of them.
+"""Upquery as on several machines, all on this one: pods of one shard each, and a gateway in front of them.
 
 Not here: a stack (`upquery`), which has all of that in one place.
 """

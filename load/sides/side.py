@@ -1,4 +1,4 @@
-"""A side of a comparison: something that serves a site's reads, and the application that takes its writes."""
+"""A side of a comparison: a server of a site's reads, and the application that takes its writes."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

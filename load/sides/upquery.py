@@ -1,4 +1,4 @@
-"""Upquery as everybody runs it, with the application in front of the database that takes the site's writes."""
+"""Upquery in its usual configuration, with the application in front of the database that takes the site's writes."""
 
 import tempfile
 from collections.abc import Iterator

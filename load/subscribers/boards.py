@@ -1,4 +1,4 @@
-"""Boards of notes, and somebody who changes them all the time: what the subscribers of a measurement follow.
+"""Boards of notes, and a process that changes them: the data that subscribers follow.
 
 A view answers with the notes of one board in order. Changes are small and of every kind: texts, places, notes that
 move to another board, come and go. Each note carries the number of the change that wrote it, so that an event says

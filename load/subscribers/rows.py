@@ -1,4 +1,4 @@
-"""Rows as a subscriber has them: rebuilt from events alone.
+"""A subscriber's rows, rebuilt from events alone.
 
 *Invariants*: what an event takes away was there, at that place; versions never go back. So an event that was lost or
 came twice is noticed.

@@ -1,4 +1,4 @@
-"""A stream of server-sent events as a client reads it, with little of its own cost: bytes in, `StreamEvent` out.
+"""Client of a stream of server-sent events with little cost of its own: bytes in, `StreamEvent` out.
 
 *Invariants*: an event is told once it is whole; comments are not told. A connection that ends says so once.
 """

@@ -1,7 +1,7 @@
 """A trace of the Lobsters workload, recorded while its pages are visited one after another, on the database itself.
 
 The ids that a page asks for come out of earlier answers, so there is no trace without a side; they are the same on all
-sides, and this one is not slower while it is cold. Its votes and hotness are kept: a front page would take seconds.
+sides, and this one is not slower while it is cold. It has counter columns: a front page would take seconds without.
 """
 
 from random import Random

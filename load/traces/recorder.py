@@ -1,4 +1,4 @@
-"""Records what visits read, while they are made on a side or on none.
+"""Recording of the reads of visits, made on a side or on none.
 
 *Invariants*: a visit does what it would do without being recorded.
 """

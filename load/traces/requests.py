@@ -1,5 +1,4 @@
-"""Which keys a request reads, and how large their answers are: the three ways to read, as `load.driver.visit` makes
-them.
+"""Keys that a request reads, and the sizes of their answers, for the three ways to read of `load.driver.visit`.
 
 A parameter that is a list makes a key of each of its members, as it does in the service.
 """

@@ -1,4 +1,4 @@
-"""A trace: which keys of which views were read, one after another; kept in a file of compressed JSON lines.
+"""A trace: a sequence of reads of keys of views, stored in a file of compressed JSON lines.
 
 The file: an object (name, what it is of, how many keys and reads), a line ``[view, key, bytes, cost]`` for each key,
 then lines of up to 10,000 reads, each the number of its key. Writes are not in it: they change entries and evict none.

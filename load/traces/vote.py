@@ -1,4 +1,4 @@
-"""Traces of the vote workload. No side is needed: what a visit asks for does not depend on what it is told."""
+"""Traces of the vote workload. They need no side: a visit does not depend on the replies."""
 
 from contextlib import suppress
 from itertools import count

@@ -1,6 +1,6 @@
-"""The front page of the vote benchmark's site: the stories with the most votes, of all that there are.
+"""The front page of the vote benchmark's site: the stories with the most votes.
 
-What it is made of is everything: all stories, joined with the count of all votes. Few stories have many votes (the n-th
+The view needs all rows: all stories, joined with the count of all votes. Few stories have many votes (the n-th
 some `C` / √n), so that votes of a moment change who is in it.
 
 A writer votes, takes votes back and renames stories, each in a transaction that has a number: `TICKS` says how many of

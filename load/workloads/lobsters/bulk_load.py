@@ -1,5 +1,5 @@
-"""Puts the site into a database: tables and views as published, what is repaired; then rows by COPY, and indexes; and,
-where it is asked for, what the site's own code keeps beside them.
+"""Loads the site into a database: tables and views as published, repairs, rows by COPY, indexes; on request, counter
+columns.
 
 Not here: what the rows are (`dataset`).
 """

@@ -1,4 +1,4 @@
-"""The site's pages: which queries each asks, in which order, and what it writes (thesis Table 6.1).
+"""The site's pages: the queries of each, in order, and its writes (thesis Table 6.1).
 
 Queries that depend on nothing but each other's earlier answers are asked together, so that a page is a few rounds of
 requests; the original asks one after another. A page that wrote asks for what its writer must see as new as that.

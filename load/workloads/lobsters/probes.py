@@ -1,6 +1,5 @@
-"""Are answers right? Readers that look: somebody who votes on the front page and looks again; and which reads a run's
-visitors made, so that they can be asked again when all is quiet.
-"""
+"""Checks of answers: readers that vote on the front page and read again; and the distinct reads of a run's visitors,
+for a comparison when all is quiet."""
 
 import threading
 from collections.abc import Iterator, Sequence

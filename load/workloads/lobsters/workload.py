@@ -1,4 +1,5 @@
-"""Visitors of the site: which page how often, by whom, about what (`statistics` has the numbers and their source)."""
+"""Visitors of the site: frequencies of pages, their visitors and their subjects (`statistics` has the numbers and their
+source)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
