@@ -1,37 +1,12 @@
 """What the engine knows of the upstream's catalog: types, columns, tables, keys.
 
-Not here: how values of a type compare (`values`); who reads the catalog (`service.upstream`).
+Not here: what is known of a type's values (`types`); who reads the catalog (`service.upstream`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dataflow.collations import Collation
-
-
-@dataclass(frozen=True, slots=True)
-class SqlType:
-    """A type of the upstream, with what equality and order of its values depend on."""
-
-    #: PostgreSQL's ``typname``: ``int4``, ``text``, ``timestamptz`` … (an array's is its element's, see `element`).
-    #: Of MariaDB and MySQL the same names where values print and compare the same, else names of its own
-    #: (`dataflow.mysql_types`).
-    name: str
-    #: How a cast to it is written, quoted and qualified where needed: ``int8``, ``public.mood``, ``int4[]``.
-    sql: str
-    #: ``base``, ``enum``, ``array`` or ``other`` (carried as text; neither compared nor ordered).
-    kind: str = "base"
-    #: The element type of an array.
-    element: "SqlType | None" = None
-    #: Labels of an enum, in order.
-    labels: tuple[str, ...] = ()
-    #: For text kinds: ``bytes`` (C, POSIX, C.UTF-8: order is byte order), ``deterministic`` (equality is byte
-    #: equality, order is the collation's own), ``nondeterministic``, or of MariaDB and MySQL the name of `weights`.
-    collation: str = "bytes"
-    #: For text kinds: what upper and lower case are (`dataflow.functions.folding`); empty if that is not known.
-    folding: str = ""
-    #: For text kinds, enums and sets of MariaDB and MySQL: how they compare, if not as bytes. `collation` is its name.
-    weights: Collation | None = None
+from dataflow.types.sql_type import SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +62,9 @@ class UpstreamView:
     columns: tuple[Column, ...]
 
 
+_TEXT = SqlType("text", "text", collation="deterministic")
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """What a view may read, by qualified name, and the schemas a bare name is searched in."""
@@ -97,6 +75,9 @@ class Catalog:
     #: The SQL of registered views by name. What the upstream has under a name comes before them.
     registered: dict[str, str] = field(default_factory=dict)
     #: Text of no column, as functions make it: of the database's own collation.
-    text: SqlType = SqlType("text", "text", collation="deterministic")
+    text: SqlType = _TEXT
     #: Whose SQL the views are written in, and the lookups: ``postgres``, ``mariadb`` or ``mysql``.
     dialect: str = "postgres"
+
+
+__all__ = ["Catalog", "Column", "Spread", "SqlType", "Table", "UpstreamView"]

@@ -6,7 +6,7 @@ Debezium documentation, connector for PostgreSQL, "Data type mappings"; PostgreS
 the months of a numeric interval, the length of a varbit) raise InexactValue, with the setting that keeps it if there is
 one.
 
-Not here: forms shared with MySQL (`forms`), the meaning of texts (`dataflow.values`).
+Not here: forms shared with MySQL (`forms`), the meaning of texts (`dataflow.types`).
 """
 
 import re

@@ -13,7 +13,7 @@ Each column type has a reader of the text protocol of lookups (`lookup_reader`) 
 *Invariant*: sessions of lookups have UTF-8 (``SET NAMES utf8mb4``) and UTC, and read a float column as
 ``CAST(… AS DOUBLE)`` (the server shows six digits of it, which do not read back) and a bit column as ``… + 0``.
 
-Not here: equality and order of texts (`dataflow.values`), Debezium's formats (`cdc.debezium`).
+Not here: equality and order of texts (`dataflow.types`), Debezium's formats (`cdc.debezium`).
 """
 
 import struct

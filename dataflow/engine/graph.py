@@ -45,7 +45,6 @@ from dataflow.plan.routes import (
 from dataflow.schema import Catalog
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Columns, NodeId, ViewId
-from dataflow.values import orderable
 
 
 class Graph:
@@ -110,7 +109,7 @@ class Graph:
         if (
             view.within
             or not view.storage_order
-            or not all(orderable(leaf.types[term.column]) for term in view.storage_order)
+            or not all(leaf.types[term.column].orderable for term in view.storage_order)
         ):
             return None
         cover = OrderedCover(view.key_columns, view.storage_order)

@@ -11,7 +11,6 @@ from dataflow.functions.comparison import element_type
 from dataflow.functions.compiling import Compile, Compiler, Function
 from dataflow.scalar import Call
 from dataflow.types import Row, Value
-from dataflow.values import comparable, normal_form
 
 Form = Callable[[str], str]
 
@@ -27,9 +26,9 @@ def _same(text: str) -> str:
 def _form(call: Call, place: int) -> Form:
     """What the elements of an argument are compared by."""
     element = element_type(call.arguments[place].type)
-    if not comparable(element):
+    if not element.comparable:
         raise ValueError(f"equality of {element.sql} is not known")
-    return normal_form(element) or _same
+    return element.normal_form or _same
 
 
 def _forms(text: str, form: Form) -> set[Value]:

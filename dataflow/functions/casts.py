@@ -10,9 +10,7 @@ from fractions import Fraction
 from dataflow import arithmetic, json_documents, numeric
 from dataflow.errors import EvaluationError
 from dataflow.functions import floats, moments
-from dataflow.mysql_types import UINT8
 from dataflow.schema import SqlType
-from dataflow.values import FLOATS, INTEGERS, TEXTS, WHOLE_NUMBERS
 
 Cast = Callable[[str], str | None]
 
@@ -39,9 +37,6 @@ _TYPMOD = re.compile(r"\w+\((-?\d+)(?:,(-?\d+))?\)")
 _MAX_DIGITS = 4000
 #: Beyond it, no numeric but 0 has so many digits.
 _MAX_POWER = 200_000
-_DATE_LIKE = frozenset({"date", "time", "timestamp", "timestamptz", "interval"})
-#: Printed as they are: the text of these is their cast to text.
-_SELF_PRINTED = INTEGERS | FLOATS | TEXTS | _DATE_LIKE | {"numeric", "uuid", "bytea", "json", "jsonb", "timetz", "oid"}
 
 
 def cast_function(source: SqlType, target: SqlType) -> Cast | None:
@@ -64,26 +59,21 @@ def _composed(first: Cast, second: Cast) -> Cast:
 
 
 def _plain(source: SqlType, target: SqlType) -> Cast | None:
-    if target.kind == "base" and target.name in ("text", "varchar") and _prints_itself(source):
+    if target.kind == "base" and target.name in ("text", "varchar") and source.rules.prints_itself:
         return None
     if not "base" == source.kind == target.kind:
         raise ValueError(f"a cast from {source.sql} to {target.sql} is not known")
-    pair = (source.name, target.name)
-    if source.name == target.name or (source.name in TEXTS and target.name in ("text", "varchar")):
+    if source.name == target.name or (source.is_text and target.name in ("text", "varchar")):
         return None
-    if source.name in WHOLE_NUMBERS or source.name in FLOATS or source.name == "numeric":
-        found = _from_number(source.name, target.name)
-    elif source.name in TEXTS:
+    if source.is_number:
+        found = _from_number(source, target)
+    elif source.is_text:
         found = _FROM_TEXT.get(target.name)
     else:
-        found = _OTHER.get(pair)
+        found = _OTHER.get((source.name, target.name))
     if found is None:
         raise ValueError(f"a cast from {source.sql} to {target.sql} is not known")
     return None if found is _same else found
-
-
-def _prints_itself(source: SqlType) -> bool:
-    return source.kind in ("enum", "array") or (source.kind == "base" and source.name in _SELF_PRINTED)
 
 
 def _same(text: str) -> str:
@@ -93,27 +83,28 @@ def _same(text: str) -> str:
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
-def _from_number(source: str, target: str) -> Cast | None:
-    if target in INTEGERS:
-        if source == "numeric":
-            return lambda a: arithmetic.to_integer(a, target)
-        if source in FLOATS:
-            return lambda a: floats.to_integer(a, source, target)
-        return _same if target > source else lambda a: str(arithmetic.check_range(int(a), target))
-    if target in FLOATS:
-        if source in WHOLE_NUMBERS:
-            return lambda a: floats.from_integer(a, target)
-        if source == "numeric":
-            return lambda a: floats.from_numeric(a, target)
-        return floats.widened if target == "float8" else floats.narrowed
-    if target == "numeric":
-        return _same if source in WHOLE_NUMBERS else lambda a: floats.to_numeric(a, source)
-    if target == UINT8 and source in INTEGERS:
+def _from_number(source: SqlType, target: SqlType) -> Cast | None:
+    name = target.name
+    if target.is_integer:
+        if source.is_decimal:
+            return lambda a: arithmetic.to_integer(a, name)
+        if source.is_float:
+            return lambda a: floats.to_integer(a, source.name, name)
+        return _same if name > source.name else lambda a: str(arithmetic.check_range(int(a), name))
+    if target.is_float:
+        if source.is_whole:
+            return lambda a: floats.from_integer(a, name)
+        if source.is_decimal:
+            return lambda a: floats.from_numeric(a, name)
+        return floats.widened if name == "float8" else floats.narrowed
+    if target.is_decimal:
+        return _same if source.is_whole else lambda a: floats.to_numeric(a, source.name)
+    if target.is_whole and source.is_integer:
         # Only of smaller unsigned integers: a signed one beside it makes the column a DECIMAL.
         return _same
-    if target == "bool" and source == "int4":
+    if target.is_boolean and source.name == "int4":
         return lambda a: "f" if a == "0" else "t"
-    return _same if target == "bpchar" else None
+    return _same if name == "bpchar" else None
 
 
 # --- from text ------------------------------------------------------------------------------------------------------
@@ -215,9 +206,9 @@ def _to_uuid(text: str) -> str:
 
 
 _FROM_TEXT: dict[str, Cast] = {
-    **{name: _to_integer(name) for name in INTEGERS},
+    **{name: _to_integer(name) for name in ("int2", "int4", "int8")},
     "numeric": _to_numeric,
-    **{name: _to_float(name) for name in FLOATS},
+    **{name: _to_float(name) for name in ("float4", "float8")},
     "bool": _to_bool,
     "uuid": _to_uuid,
     "json": json_documents.checked,

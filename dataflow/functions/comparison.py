@@ -1,6 +1,6 @@
 """Comparisons, also with lists and arrays, and the larger and smaller of values.
 
-Each compares *forms* of values (`dataflow.values`): what Python compares as the upstream compares the values.
+Each compares *forms* of values (`dataflow.types`): what Python compares as the upstream compares the values.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,17 +12,7 @@ from dataflow.functions.compiling import Compile, Compiler, Function, Predicate,
 from dataflow.scalar import Call, Literal
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
-from dataflow.values import (
-    FLOATS,
-    WHOLE_NUMBERS,
-    comparable,
-    compared_form,
-    family,
-    float4,
-    normal_form,
-    order_form,
-    orderable,
-)
+from dataflow.types.floats import float4
 
 #: A value as something that Python compares as the upstream compares the values.
 Form = Callable[[str], Any]
@@ -35,30 +25,29 @@ _EQUALITIES = ("=", "<>")
 
 def comparison_forms(operator: str, left: SqlType, right: SqlType) -> tuple[Form | None, Form | None]:
     """What to compare values of these types by; None: their texts. ValueError if it is not known."""
-    names = {left.name, right.name}
-    if "base" == left.kind == right.kind and names <= WHOLE_NUMBERS | FLOATS | {"numeric"} and len(names) > 1:
+    if left.name != right.name and left.is_number and right.is_number:
         return _number_forms(left, right)
-    if "base" == left.kind == right.kind and names <= MOMENTS and len(names) > 1:
+    if left.name != right.name and left.is_moment and right.is_moment:
         return _moment(left), _moment(right)
-    if family(left) != family(right):
+    if left.family != right.family:
         raise ValueError(f"{left.sql} and {right.sql} are not compared")
     if operator in _EQUALITIES:
-        if not (comparable(left) and comparable(right)):
+        if not (left.comparable and right.comparable):
             raise ValueError(f"equality of {left.sql} is not known")
-        return normal_form(left), normal_form(right)
-    if not (orderable(left) and orderable(right)):
+        return left.normal_form, right.normal_form
+    if not (left.orderable and right.orderable):
         raise ValueError(f"the order of {left.sql} is not known")
-    if left.name in WHOLE_NUMBERS:
+    if left.is_whole:
         return int, int
-    if left.kind == "base" and left.name in ("bool", "uuid"):
+    if left.is_boolean or (left.kind == "base" and left.name == "uuid"):
         return None, None
-    if left.kind == "base" and left.name in MOMENTS:
+    if left.is_moment:
         return _moment_text, _moment_text
-    return compared_form(left), compared_form(right)
+    return left.compared_form, right.compared_form
 
 
-_order_of_moment = order_form(SqlType("timestamp", "timestamp"))
-_order_of_date = order_form(SqlType("date", "date"))
+_order_of_moment = SqlType("timestamp", "timestamp").order_form
+_order_of_date = SqlType("date", "date").order_form
 
 
 def _moment_text(text: str) -> str:
@@ -71,12 +60,11 @@ def _moment_text(text: str) -> str:
 
 def _number_forms(left: SqlType, right: SqlType) -> tuple[Form, Form]:
     """Numbers of different types, as the upstream converts them to compare them."""
-    names = {left.name, right.name}
-    if names <= WHOLE_NUMBERS:
+    if left.is_whole and right.is_whole:
         return int, int
-    if not names & FLOATS:
-        return order_form(SqlType("numeric", "numeric")), order_form(SqlType("numeric", "numeric"))
-    as_double = order_form(SqlType("float8", "float8"))
+    if not (left.is_float or right.is_float):
+        return SqlType("numeric", "numeric").order_form, SqlType("numeric", "numeric").order_form
+    as_double = SqlType("float8", "float8").order_form
 
     def form(sql_type: SqlType) -> Form:
         # A float4 is compared as the double that it is, not as the double nearest to its text.
@@ -105,10 +93,9 @@ def _sides(call: Call, operator: str, compile_: Compile) -> tuple[Function, Func
     left, right = call.arguments
     left_form, right_form = comparison_forms(operator, left.type, right.type)
     parts = [compile_.scalar(left), compile_.scalar(right)]
-    if {left.type.name, right.type.name} & FLOATS:
+    if left.type.is_float or right.type.is_float:
         parts = [
-            _double(part) if side.type.name == "numeric" else part
-            for part, side in zip(parts, call.arguments, strict=True)
+            _double(part) if side.type.is_decimal else part for part, side in zip(parts, call.arguments, strict=True)
         ]
     return parts[0], parts[1], left_form or _same, right_form or _same
 
@@ -176,11 +163,11 @@ def _not_distinct_holds(call: Call, compile_: Compile) -> Predicate:
 def _in(call: Call, compile_: Compile) -> Function:
     """``x IN (constants)``; the constants are of x's family."""
     subject = compile_.scalar(call.arguments[0])
-    form = normal_form(call.arguments[0].type) or _same
+    form = call.arguments[0].type.normal_form or _same
     constants = [a for a in call.arguments[1:] if isinstance(a, Literal)]
     if len(constants) != len(call.arguments) - 1:
         raise ValueError("IN takes constants")
-    wanted = frozenset((normal_form(c.type) or _same)(c.value) for c in constants if c.value is not None)
+    wanted = frozenset((c.type.normal_form or _same)(c.value) for c in constants if c.value is not None)
     otherwise = None if any(c.value is None for c in constants) else "f"
 
     def function(row: Row) -> Value:

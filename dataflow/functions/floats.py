@@ -11,7 +11,7 @@ from math import ceil, copysign, floor, inf, isinf, isnan, nextafter, sqrt, trun
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.values import float4
+from dataflow.types.floats import float4
 
 #: Significant digits that always survive (DBL_DIG, FLT_DIG): from so many on, integers get an exponent.
 _DIGITS = {"float8": 15, "float4": 6}

@@ -14,14 +14,10 @@ from dataflow.json_documents import normalised, quoted
 from dataflow.scalar import Call
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
-from dataflow.values import FLOATS, INTEGERS
 
 #: The text of a non-NULL value as JSON.
 JsonText = Callable[[str], str]
 
-_NUMBERS = INTEGERS | FLOATS | {"numeric"}
-_DATES = frozenset({"date", "timestamp", "timestamptz"})
-_JSON = frozenset({"json", "jsonb"})
 #: Other types of the upstream's own that are plain text to JSON. Of the rest (composites, ranges, extensions' types)
 #: it is not known whether a cast to json says otherwise.
 _PLAIN = frozenset(
@@ -39,33 +35,27 @@ def json_text(sql_type: SqlType) -> JsonText:
     """How values of a type become ``json``. ValueError if that is not known."""
     if sql_type.kind == "array" and sql_type.element is not None:
         return _array(json_text(sql_type.element), ",")
-    if sql_type.kind == "base":
-        if sql_type.name == "bool":
-            return _boolean
-        if sql_type.name in _NUMBERS:
-            return _number
-        if sql_type.name in _JSON:
-            return _verbatim
-    return _string(sql_type)
+    if sql_type.is_boolean:
+        return _boolean
+    if sql_type.is_number:
+        return _number
+    return _verbatim if sql_type.is_document else _string(sql_type)
 
 
 def jsonb_text(sql_type: SqlType) -> JsonText:
     """How values of a type become ``jsonb``, as that prints. ValueError if that is not known."""
     if sql_type.kind == "array" and sql_type.element is not None:
         return _array(jsonb_text(sql_type.element), ", ")
-    if sql_type.kind == "base":
-        if sql_type.name == "json":
-            return normalised
-        if sql_type.name in FLOATS:
-            return _float_as_numeric
-    return json_text(sql_type)
+    if sql_type.is_float:
+        return _float_as_numeric
+    return normalised if sql_type.is_document and sql_type.name == "json" else json_text(sql_type)
 
 
 def json_key(sql_type: SqlType) -> JsonText:
     """The text, not yet quoted, that values of a type are as keys of an object. ValueError if that is not known."""
-    if sql_type.kind == "base" and sql_type.name in _JSON:
+    if sql_type.is_document:
         raise ValueError(f"{sql_type.sql} is no key of an object")
-    if sql_type.kind == "base" and sql_type.name == "bool":
+    if sql_type.is_boolean:
         return _boolean
     return _scalar_text(sql_type) or _verbatim
 
@@ -85,7 +75,7 @@ def _scalar_text(sql_type: SqlType) -> JsonText | None:
     """How a value that becomes a string is written in it; None: as it is."""
     if not plain(sql_type):
         raise ValueError(f"{sql_type.sql} is not made JSON here")
-    return _date if sql_type.kind == "base" and sql_type.name in _DATES else None
+    return _date if sql_type.is_moment else None
 
 
 def _array(element: JsonText, separator: str) -> JsonText:

@@ -21,7 +21,6 @@ from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES, row_bytes, tuple_bytes
 from dataflow.state.index import key_function
 from dataflow.state.materialization import Materialization
 from dataflow.types import Columns, Delta, Key, Row
-from dataflow.values import normal_form
 
 #: What a group's object takes, with the list of its accumulators and an empty dictionary.
 _GROUP_BYTES = 270
@@ -78,7 +77,7 @@ class Grouping:
         self.all_columns: Columns = tuple(range(width))
         self._key_of_output = key_function(self.all_columns, column_types(aggregate))
         self._unset = (None,) * len(aggregate.calls)
-        self._has_texts = any(normal_form(input_types[c]) is not None for c in aggregate.group)
+        self._has_texts = any(input_types[c].normal_form is not None for c in aggregate.group)
         #: By the normal form of the group columns.
         self.groups: dict[Key, Group] = {}
         #: Input rows that came under no covered key.

@@ -24,7 +24,6 @@ from dataflow.sizing import row_bytes
 from dataflow.state.index import key_function
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Row, Value
-from dataflow.values import comparable, orderable
 
 #: Makes the text of a list that is not empty.
 Printer = Callable[[Sequence[Row]], Value]
@@ -136,10 +135,10 @@ class ListKind:
         #: By the arguments, for DISTINCT.
         self.key_of: Callable[[Row], Key] | None = None
         if call.distinct:
-            if not all(comparable(types[c]) for c in arguments):
+            if not all(types[c].comparable for c in arguments):
                 raise ValueError(f"DISTINCT values of {types[0].sql} are not told apart here")
             self.key_of = key_function(arguments, types)
-            order += [OrderTerm(c) for c in arguments if orderable(types[c])]
+            order += [OrderTerm(c) for c in arguments if types[c].orderable]
         self._ordering = Ordering(order, types)
 
     def place(self, row: Row) -> bytes:

@@ -56,7 +56,6 @@ from dataflow.ops.aggregate_values import Distinct, Extreme
 from dataflow.plan.calls import argument_of
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.schema import SqlType
-from dataflow.values import INTEGERS, comparable, compared_form, normal_form
 
 #: A function that makes an empty accumulator.
 Factory = Callable[[], Accumulator]
@@ -101,8 +100,8 @@ def _list(call: AggregateCall) -> Factory:
 
 
 def _extreme(argument: SqlType, upwards: bool) -> Factory:
-    form = compared_form(argument)
-    if normal_form(argument) is None:
+    form = argument.compared_form
+    if argument.normal_form is None:
         return lambda: Extreme(form, upwards)
     # Of equal values that print differently, the text decides.
     return lambda: Extreme(lambda text: form(text) + text.encode(), upwards)
@@ -113,9 +112,9 @@ def _distinct(call: AggregateCall, inner: Factory) -> Factory:
     argument = argument_of(call).type
     if not call.distinct:
         return inner
-    if not comparable(argument):
+    if not argument.comparable:
         raise ValueError(f"DISTINCT values of {argument.sql} are not told apart here")
-    form = normal_form(argument)
+    form = argument.normal_form
     return lambda: Distinct(inner(), form)
 
 
@@ -123,7 +122,7 @@ def _sum(call: AggregateCall, argument: SqlType, averages: bool) -> Factory:
     if averages and call.type.name == "numeric" and (scale := scale_of(call.type)):
         cut = CutNumericAverage if argument.name == "numeric" else CutIntegerAverage
         return lambda: cut(scale)
-    if argument.kind == "base" and argument.name in INTEGERS:
+    if argument.is_integer:
         if averages:
             return IntegerAverage
         return BigintSum if call.type.name == "int8" else IntegerSum

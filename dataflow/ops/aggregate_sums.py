@@ -19,7 +19,7 @@ from dataflow.functions.dates import over
 from dataflow.functions.floats import printed
 from dataflow.sizing import BUCKET_BYTES, NUMBER_BYTES
 from dataflow.types import Value
-from dataflow.values import float4
+from dataflow.types.floats import float4
 
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 _INT8_MAX = 2**63 - 1

@@ -28,7 +28,6 @@ from dataflow.plan.routes import DeltaOrder, Source, Step, asked_last, condition
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.state.materialization import Materialization, consolidate, grouped
 from dataflow.types import Delta, Key, Row, Value
-from dataflow.values import normal_form
 
 #: One row per input, in input order, then a multiplicity. A row is None while it is not bound, and as the padding of
 #: a left input without a match.
@@ -87,7 +86,7 @@ class BlockJoin:
         self._types = [column_types(item.relation) for item in block.inputs]
         self._padding = [(None,) * len(types) for types in self._types]
         #: Per input and column.
-        self._normal: list[list[Normal]] = [[normal_form(t) for t in types] for types in self._types]
+        self._normal: list[list[Normal]] = [[t.normal_form for t in types] for types in self._types]
         self.output = compile_output(block, self._padding)
         #: Per left input with a rest of its ON: whether that is TRUE for a row of it, given a combination.
         self._rests = {i: _rest_of_on(block, i) for i, item in enumerate(block.inputs) if item.on is not None}

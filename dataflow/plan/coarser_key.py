@@ -15,7 +15,6 @@ from dataflow.plan.expressions import conjunction, conjuncts
 from dataflow.plan.nodes import Chain, Parameter, View, passed_through
 from dataflow.scalar import Call, ColumnRef
 from dataflow.schema import Catalog, Spread, SqlType, Table
-from dataflow.values import orderable
 
 #: Rows of a key, on average and at most: filling one must not take long, nor be much more than what is read of it.
 MEAN_ROWS, MOST_ROWS = 256, 20_000
@@ -58,7 +57,7 @@ def _few_rows(table: Table, column: int | None) -> Spread | None:
 
 def _can_pick(chain: Chain, parameter: Parameter) -> bool:
     column = chain.columns[parameter.column]
-    return isinstance(column, ColumnRef) and orderable(column.type)
+    return isinstance(column, ColumnRef) and column.type.orderable
 
 
 def _without_nulls(chain: Chain, within: tuple[Parameter, ...], table: Table) -> Chain:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataflow.evaluate import STRICT_FUNCTIONS
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.values import normal_form
 
 BOOL = SqlType("bool", "bool")
 INT4 = SqlType("int4", "int4")
@@ -162,7 +161,7 @@ def never_fails(expression: Scalar) -> bool:
 def tells_texts(expression: Scalar) -> bool:
     """Whether the expression may tell two equal values apart (1.0 and 1.00): it reads them, and not to compare them."""
     if isinstance(expression, ColumnRef):
-        return normal_form(expression.type) is not None
+        return expression.type.normal_form is not None
     if isinstance(expression, Literal):
         return False
     compares = expression.function in _BY_VALUE

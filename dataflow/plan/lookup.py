@@ -29,7 +29,6 @@ from dataflow.plan.render import quote, render
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Value
-from dataflow.values import INTEGERS, comparable, normal_form
 
 Name = Callable[[int], str]
 #: Of a statement: an array of texts, or one value.
@@ -70,8 +69,10 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
 def lookup_arguments(lookup: Lookup) -> list[Argument]:
     """The parameters of a lookup's statement, $1, $2 …: of keys one array each, of a part's key and cuts one text."""
     types = column_types(lookup.relation)
+    integers = [types[c].is_integer for c in lookup.columns]
     keys = [
-        tuple(_as_key(types[c], value) for c, value in zip(lookup.columns, key, strict=True)) for key in lookup.keys
+        tuple(_as_integer(value) if integer else value for integer, value in zip(integers, key, strict=True))
+        for key in lookup.keys
     ]
     if lookup.part is None:
         return [list(column) for column in zip(*keys, strict=True)] if lookup.columns else []
@@ -79,9 +80,9 @@ def lookup_arguments(lookup: Lookup) -> list[Argument]:
     return [*key, *part_values(lookup.part)]
 
 
-def _as_key(sql_type: SqlType, value: Value) -> Value:
-    """The value as the key of a column. A number that no integer is, is NULL: it matches nothing, either."""
-    if value is None or sql_type.kind != "base" or sql_type.name not in INTEGERS:
+def _as_integer(value: Value) -> Value:
+    """The value as the key of an integer column: NULL for a number that is no integer, since both match nothing."""
+    if value is None:
         return value
     whole = value.removeprefix("-").isdecimal()
     return value if whole and -(2**63) <= int(value) < 2**63 else None
@@ -180,7 +181,7 @@ class _StateColumns:
                 self.selected.append(self._count("*", call))
 
     def _add_sum(self, call: AggregateCall, argument: str, sql_type: SqlType) -> None:
-        if sql_type.name not in INTEGERS:
+        if not sql_type.is_integer:
             # Sums of numeric are stored by scale; NaN and infinities have none, and are their own class.
             kind = f"coalesce(scale({argument})::text, ({argument})::text)"
             self.selected.append(kind)
@@ -213,7 +214,7 @@ class _StateColumns:
         else:
             self.selected.append(sql)
             self.grouped[sql] = None
-            if normal_form(sql_type) is not None or not comparable(sql_type):
+            if sql_type.normal_form is not None or not sql_type.comparable:
                 self.grouped[as_text] = None
 
 

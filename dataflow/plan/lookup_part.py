@@ -17,7 +17,6 @@ from dataflow.plan.parts import Cut, Part
 from dataflow.plan.render import render, type_name
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType, Table
-from dataflow.values import INTEGERS
 
 _NEVER = "false"
 
@@ -57,7 +56,7 @@ class _Term:
         sql = render(expression, name)
         if not isinstance(expression, ColumnRef):
             sql = f"({sql})"
-            if expression.type.name in ("text", "varchar", "bpchar", "name") and expression.type.kind == "base":
+            if expression.type.is_string:
                 # A column's collation is known to be byte order; a computed text's may be the database's own.
                 sql += ' COLLATE "C"'
         nullable = not (isinstance(expression, ColumnRef) and table.columns[expression.index].not_null)
@@ -88,12 +87,9 @@ def _bind(cut: Cut, terms: Sequence[_Term], numbers: Iterator[int]) -> list[_Bou
 
 def parameter_type(sql_type: SqlType) -> str:
     """What a value that a column is compared with is cast to, so that the column's index is of use."""
-    if sql_type.kind == "base":
-        if sql_type.name in INTEGERS:
-            return "int8"
-        if sql_type.name == "varchar":
-            return "text"
-    return type_name(sql_type)
+    if sql_type.is_integer:
+        return "int8"
+    return "text" if sql_type.kind == "base" and sql_type.name == "varchar" else type_name(sql_type)
 
 
 def _reversed(terms: Sequence[_Term]) -> list[_Term]:

@@ -25,7 +25,6 @@ from dataflow.plan.parts import Lookup, Part
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Key, Value
-from dataflow.values import normal_form
 
 Name = Callable[[int], str]
 _NEVER = "FALSE"
@@ -223,4 +222,4 @@ def _has_texts(sql_type: SqlType) -> bool:
     if sql_type.kind != "base":
         return sql_type.kind != "enum"
     text = sql_type.name in ("text", "varchar", "json", "mysql_set")
-    return text or (normal_form(sql_type) is not None and sql_type.name != "numeric")
+    return text or (sql_type.normal_form is not None and sql_type.name != "numeric")

@@ -11,7 +11,7 @@ import re
 from dataflow.plan.render import ColumnName
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.values import float4
+from dataflow.types.floats import float4
 
 _INFIX = {o: o for o in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "%", "&", "|", "<<", ">>")} | {
     "is not distinct from": "<=>",

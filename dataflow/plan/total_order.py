@@ -12,7 +12,6 @@ from dataflow.plan.nodes import Block, Chain, OrderTerm, View
 from dataflow.plan.rules.rewriting import input_of, offsets
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
-from dataflow.values import orderable
 
 
 def with_total_order(view: View, catalog: Catalog) -> View:
@@ -73,4 +72,4 @@ def _table_key(table: str, catalog: Catalog) -> list[ColumnRef]:
     """The first unique key of a table, if its order is known; else nothing."""
     columns, keys = catalog.tables[table].columns, catalog.tables[table].keys
     refs = [ColumnRef(c, columns[c].type) for c in keys[0]] if keys else []
-    return refs if all(orderable(ref.type) for ref in refs) else []
+    return refs if all(ref.type.orderable for ref in refs) else []

@@ -21,7 +21,6 @@ from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, SqlType, Table
 from dataflow.spark.readers import Readers
 from dataflow.types import LookupId, NodeId
-from dataflow.values import WHOLE_NUMBERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def _cut_by(table: Table) -> str | None:
         return None
     # The primary key comes first.
     column = table.columns[table.keys[0][0]]
-    whole = column.type.kind == "base" and column.type.name in WHOLE_NUMBERS
+    whole = column.type.is_whole
     # To the server the constant 50 is the year 2050.
     return column.name if whole and not column.type.sql.startswith("year") else None
 

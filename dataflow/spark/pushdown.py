@@ -13,7 +13,6 @@ from pyspark.sql.datasource import EqualTo, Filter, In, IsNotNull, IsNull
 from dataflow.plan.expressions import BOOL
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType, Table
-from dataflow.values import INTEGERS, TEXTS
 
 _INT8 = SqlType("int8", "int8")
 _TEXT = SqlType("text", "text")
@@ -59,10 +58,10 @@ def _one_of(table: Table, name: str, values: Sequence[object], compares_texts: b
 def _literal(sql_type: SqlType, value: object, compares_texts: bool) -> Literal | None:
     if not isinstance(value, str) or "\0" in value or sql_type.kind != "base":
         return None
-    if sql_type.name in TEXTS and sql_type.collation != "nondeterministic" and compares_texts:
+    if sql_type.is_text and sql_type.collation != "nondeterministic" and compares_texts:
         return Literal(value, _TEXT)
     # (To MariaDB and MySQL the constant 50 is the year 2050.)
-    if sql_type.name in INTEGERS and _is_printed_integer(value) and not sql_type.sql.startswith("year"):
+    if sql_type.is_integer and _is_printed_integer(value) and not sql_type.sql.startswith("year"):
         return Literal(value, _INT8)
     return None
 

@@ -19,7 +19,6 @@ from dataflow.plan.expressions import inline
 from dataflow.plan.lookup import chain_of
 from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation
 from dataflow.scalar import Call, Literal, Scalar
-from dataflow.values import INTEGERS
 
 
 class StateMerge(StrEnum):
@@ -71,7 +70,7 @@ def _of_call(call: AggregateCall) -> list[StateMerge]:
         case CallState.ROWS | CallState.COUNT:
             return [StateMerge.COUNT]
         case CallState.SUM:
-            whole = argument_of(call).type.name in INTEGERS
+            whole = argument_of(call).type.is_integer
             return (
                 [StateMerge.COUNT, StateMerge.WHOLE]
                 if whole
@@ -100,7 +99,7 @@ def _grouped_values(aggregate: Aggregate) -> list[Scalar]:
 
 
 def _has_unsized_padding(value: Scalar) -> bool:
-    if isinstance(value, Literal) or value.type.kind != "base" or value.type.name != "bpchar":
+    if isinstance(value, Literal) or value.type.is_text or not value.type.is_string:
         return False
     return isinstance(value, Call) or not value.type.sql.endswith(")")
 

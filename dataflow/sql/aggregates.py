@@ -19,7 +19,6 @@ from dataflow.schema import SqlType
 from dataflow.sql import functions
 from dataflow.sql.spans import span_of
 from dataflow.sql.types import TEXT, UNKNOWN
-from dataflow.values import comparable
 
 if TYPE_CHECKING:
     from dataflow.sql.bind import Binder
@@ -232,7 +231,7 @@ def _order(written: WrittenCall, binder: "Binder", arguments: Sequence[Scalar]) 
 
 def _check_distinct(arguments: Sequence[Scalar]) -> None:
     for argument in arguments:
-        if not comparable(argument.type):
+        if not argument.type.comparable:
             raise UnsupportedQuery(f"When {argument.type.sql} values are equal is not known exactly.")
 
 

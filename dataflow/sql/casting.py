@@ -8,7 +8,6 @@ from dataflow.errors import EvaluationError, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.functions import arrays
 from dataflow.functions.casts import castable
-from dataflow.literals import parse_parameter
 from dataflow.plan.expressions import INT4, INT8, NUMERIC
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
@@ -16,7 +15,6 @@ from dataflow.sql.types import TEXT, UNKNOWN
 
 #: Text to functions. (char(n) is not: its trailing spaces count for nothing.)
 TEXTS = frozenset({"text", "varchar", "name"})
-_COLLATED = TEXTS | {"bpchar"}
 
 
 def constant_of(text: str) -> Literal:
@@ -32,12 +30,10 @@ def _parsed(sql_type: SqlType, text: str) -> str:
     try:
         if sql_type.kind == "array" and sql_type.element is not None:
             element = sql_type.element
-            return arrays.render(
-                [None if e is None else parse_parameter(element, e) for e in arrays.flat_constant(text)]
-            )
+            return arrays.render([None if e is None else element.parse(e) for e in arrays.flat_constant(text)])
         if sql_type.kind == "base" and sql_type.name == "json":
             return json_documents.checked(text)
-        return parse_parameter(sql_type, text)
+        return sql_type.parse(text)
     except (ValueError, EvaluationError) as error:
         raise UnsupportedQuery(f"The constant {text!r} is not read as {sql_type.sql}: {error}.") from error
 
@@ -67,7 +63,7 @@ def cast(expression: Scalar, target: SqlType) -> Scalar:
     if expression.type == target:
         return expression
     source = expression.type
-    if is_text(target) and is_text(source):
+    if target.is_string and source.is_string:
         target = replace(target, collation=source.collation, folding=source.folding)
         if source.name == target.name and not target.sql.endswith(")"):
             return _renamed(expression, target)
@@ -88,11 +84,6 @@ def folded(call: Scalar) -> Scalar:
         return call
 
 
-def is_text(sql_type: SqlType) -> bool:
-    """Whether the type is text of any length."""
-    return sql_type.kind == "base" and sql_type.name in _COLLATED
-
-
 def _renamed(expression: Scalar, target: SqlType) -> Scalar:
     """``numeric(10,2)`` as ``numeric``: the same values."""
     if isinstance(expression, ColumnRef):
@@ -107,7 +98,7 @@ def text_collation(parts: Sequence[Scalar]) -> str:
 
 def text_type(parts: Sequence[Scalar], default: SqlType = TEXT) -> SqlType:
     """The type of text made of `parts`, with what is known of its collation; `default` if none of them has one."""
-    types = {p.type for p in parts if not isinstance(p, Literal) and is_text(p.type)}
+    types = {p.type for p in parts if not isinstance(p, Literal) and p.type.is_string}
     if not types:
         return plain_type(default)
     collations = {t.collation for t in types}
@@ -126,7 +117,6 @@ __all__ = [
     "cast",
     "constant_of",
     "folded",
-    "is_text",
     "plain_type",
     "settled",
     "text_collation",

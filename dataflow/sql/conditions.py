@@ -19,7 +19,6 @@ from dataflow.sql.bind import Binder
 from dataflow.sql.parse import parameter_name, parameter_span
 from dataflow.sql.spans import span_of
 from dataflow.sql.types import cast_type
-from dataflow.values import comparable, family, orderable
 
 _RANGES: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -147,15 +146,15 @@ def _check(expression: Scalar, operator: str, side: exp.Expr, placeholder: exp.P
     sql_type = expression.type
     if not used_columns(expression):
         raise UnsupportedQuery(f"The parameter :{name} must be compared with a column.", span)
-    if not comparable(sql_type) or sql_type.kind == "array":
+    if not sql_type.comparable or sql_type.kind == "array":
         raise UnsupportedQuery(f"A parameter cannot be of type {sql_type.sql}.", span)
-    if operator != "=" and not orderable(sql_type):
+    if operator != "=" and not sql_type.orderable:
         raise UnsupportedQuery(
             f"The order of {sql_type.sql} values depends on a collation that is not byte order.", span
         )
     for cast in side.find_all(exp.Cast):
         target = _element(cast_type, cast.args["to"])
-        if family(target) != family(sql_type):
+        if target.family != sql_type.family:
             raise UnsupportedQuery(f"The parameter :{name} is cast to another type than {sql_type.sql}.", span)
         if not binder.dialect.cast_keeps_value(target):
             raise UnsupportedQuery(f"The cast may make another value of the parameter :{name}.", span)
@@ -190,7 +189,7 @@ def unify(parameters: Sequence[BoundParameter]) -> tuple[list[BoundParameter], l
 
 
 def _equal(known: BoundParameter, parameter: BoundParameter) -> Scalar:
-    if parameter.many or family(known.expression.type) != family(parameter.expression.type):
+    if parameter.many or known.expression.type.family != parameter.expression.type.family:
         what = "two columns as a list" if parameter.many else "columns of two types"
         raise UnsupportedQuery(f"The parameter :{parameter.name} is compared with {what}.", parameter.span)
     return functions.comparison("=", known.expression, parameter.expression)

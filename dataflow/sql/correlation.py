@@ -27,7 +27,6 @@ from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.joined import Joined
 from dataflow.sql.scope import Scope
-from dataflow.values import comparable, family
 
 OUTER = 3_000_000
 
@@ -76,7 +75,7 @@ class Around:
         """The different values of the column."""
         own = column - start
         block = Block((BlockInput(item.relation),), None, (_column(item.relation, own),))
-        if not comparable(block.columns[0].type):
+        if not block.columns[0].type.comparable:
             raise UnsupportedQuery(f"When {block.columns[0].type.sql} values are equal is not known exactly.")
         known = not item.left and never_null(item.relation, own, self.catalog)
         return Domain(Aggregate(block, (0,), ()), {column: 0}, (column,), frozenset(() if known else (0,)))
@@ -197,8 +196,8 @@ class Correlations:
 
 def correlation(inner: Scalar, outer: Scalar) -> BoundParameter:
     """The correlation of an inner expression with one over the row around: equal ones have equal names."""
-    return BoundParameter(f" {family(inner.type)} {outer!r}", inner, None, outer=outer)
+    return BoundParameter(f" {inner.type.family} {outer!r}", inner, None, outer=outer)
 
 
 def _joinable(inner: Scalar, outer: Scalar) -> bool:
-    return comparable(inner.type) and comparable(outer.type) and family(inner.type) == family(outer.type)
+    return inner.type.comparable and outer.type.comparable and inner.type.family == outer.type.family

@@ -28,7 +28,6 @@ from dataflow.sql.scope import Named, Scope, Source, column_name, find_relation,
 from dataflow.sql.sources import Derived, Environment, renamed
 from dataflow.sql.spans import span_of
 from dataflow.sql.subqueries import Subqueries, defaulted
-from dataflow.values import comparable, family
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +362,7 @@ class FromClause:
     ) -> list[Scalar]:
         pairs = [(_side_column(left, n, node, "left"), _side_column(right, n, node, "right")) for n, node in names]
         for (ours, theirs), (_, node) in zip(pairs, names, strict=True):
-            if not comparable(ours.column.type) or family(ours.column.type) != family(theirs.column.type):
+            if not ours.column.type.comparable or ours.column.type.family != theirs.column.type.family:
                 raise UnsupportedQuery("USING with columns of two types is not kept up to date.", span_of(node))
         scope.merge([(Named(a.name, _merged(a.column, b.column, side)), a, b) for a, b in pairs])
         return [equality(a.column, b.column) for a, b in pairs]

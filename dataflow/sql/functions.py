@@ -15,7 +15,6 @@ from dataflow.functions import arrays
 from dataflow.functions.comparison import comparison_forms
 from dataflow.functions.conversions import common_type
 from dataflow.functions.folding import ASCII
-from dataflow.literals import parse_parameter
 from dataflow.plan.expressions import BOOL, INT4
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
@@ -23,7 +22,6 @@ from dataflow.sql.casting import (
     TEXTS,
     cast,
     constant_of,
-    is_text,
     plain_type,
     settled,
     text_collation,
@@ -31,7 +29,6 @@ from dataflow.sql.casting import (
     typed,
 )
 from dataflow.sql.types import TEXT, UNKNOWN, array_of, type_of
-from dataflow.values import INTEGERS, comparable, family, orderable
 
 _BYTE_ORDER = ("C", "POSIX")
 _CONCATENATED = frozenset({"base", "enum", "array"})
@@ -66,11 +63,11 @@ def _comparable_sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
 
 def _retyped(expression: Scalar, other: SqlType) -> Scalar:
     """An integer constant as one of the number type it is compared with: the same comparison, one spelling."""
-    if not isinstance(expression, Literal) or expression.value is None or expression.type.name not in INTEGERS:
+    if not isinstance(expression, Literal) or expression.value is None or not expression.type.is_integer:
         return expression
-    if other.kind == "base" and (other.name in INTEGERS or other.name == "numeric"):
+    if other.is_integer or other.is_decimal:
         try:
-            return Literal(parse_parameter(other, expression.value), plain_type(other))
+            return Literal(other.parse(expression.value), plain_type(other))
         except ValueError:
             return expression
     return expression
@@ -90,9 +87,9 @@ def _in_one_type(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
 
 def _collated(expression: Scalar, other: Scalar) -> Scalar:
     """A constant, or anything beside an explicit COLLATE "C", compares in the other side's collation."""
-    if not is_text(expression.type) or expression.type.collation == other.type.collation:
+    if not expression.type.is_string or expression.type.collation == other.type.collation:
         return expression
-    if isinstance(expression, Literal) and is_text(other.type):
+    if isinstance(expression, Literal) and other.type.is_string:
         return replace(
             expression, type=replace(expression.type, collation=other.type.collation, folding=other.type.folding)
         )
@@ -106,15 +103,15 @@ def collate(expression: Scalar, name: str) -> Scalar:
     expression = settled(expression)
     if name not in _BYTE_ORDER:
         raise UnsupportedQuery(f'COLLATE "{name}" is not on the list of exact collations ("C" and "POSIX" are).')
-    if not is_text(expression.type):
+    if not expression.type.is_string:
         raise UnsupportedQuery(f"COLLATE of {expression.type.sql} is not on the list of exact functions.")
     return Call("collate", (expression,), replace(expression.type, collation="bytes", folding=ASCII))
 
 
 def _why_not(operator: str, left: SqlType, right: SqlType) -> str:
-    if family(left) != family(right):
+    if left.family != right.family:
         return f"Comparing {left.sql} with {right.sql} is not on the list of exact functions."
-    if operator in ("=", "<>") or "distinct" in operator or not comparable(left):
+    if operator in ("=", "<>") or "distinct" in operator or not left.comparable:
         return f"When two values of type {left.sql} are equal is not known exactly."
     return f"The order of {left.sql} values depends on a collation that is not byte order."
 
@@ -122,7 +119,7 @@ def _why_not(operator: str, left: SqlType, right: SqlType) -> str:
 def in_list(subject: Scalar, members: Sequence[Scalar]) -> Scalar:
     """``subject IN (members)``."""
     pairs = [_comparable_sides(subject, m) for m in members]
-    same = all(family(s.type) == family(m.type) and comparable(s.type) and s == pairs[0][0] for s, m in pairs)
+    same = all(s.type.family == m.type.family and s.type.comparable and s == pairs[0][0] for s, m in pairs)
     if same and all(isinstance(m, Literal) for _, m in pairs):
         return Call("in", (pairs[0][0], *(m for _, m in pairs)), BOOL)
     return logical("or", [comparison("=", subject, m) for m in members])
@@ -254,8 +251,8 @@ def _common_type(what: str, types: Sequence[SqlType], parts: Sequence[Scalar]) -
         # varchar and text are the same to everything but a column's declared type.
         name = "text" if set(names) <= TEXTS and "text" in names else common_type(names)
         if name is not None:
-            found = type_of(name) if len(set(names)) > 1 or is_text(types[0]) else types[0]
-            if not is_text(found):
+            found = type_of(name) if len(set(names)) > 1 or types[0].is_string else types[0]
+            if not found.is_string:
                 return found
             text = text_type(parts)
             return replace(found, collation=text.collation, folding=text.folding)
@@ -283,7 +280,7 @@ def count_nulls(name: str, parts: Sequence[Scalar]) -> Scalar:
 
 def cast_to(expression: Scalar, target: SqlType, text: SqlType) -> Scalar:
     """``expression::target``; text of no column is of the collation of `text`."""
-    if is_text(target):
+    if target.is_string:
         target = replace(target, collation=text.collation, folding=text.folding)
     return cast(expression, target)
 
@@ -347,7 +344,7 @@ def array_operation(name: str, array_place: int, parts: Sequence[Scalar]) -> Sca
     """ARRAY_APPEND and the like: an array and an element of its type."""
     array, other = (parts[array_place], parts[1 - array_place]) if len(parts) == 2 else (None, None)
     element = None if array is None else array.type.element
-    if array is None or other is None or element is None or element.kind != "base" or not comparable(element):
+    if array is None or other is None or element is None or element.kind != "base" or not element.comparable:
         raise UnsupportedQuery(f"{name.upper()} of these arguments is not on the list of exact functions.")
     other = typed(other, element)
     if other.type.kind != "base" or plain_type(other.type).name != element.name:
@@ -362,7 +359,7 @@ def array_pair(name: str, left: Scalar, right: Scalar) -> Scalar:
     left, right = typed(left, known), typed(right, known)
     element = known.element
     same = left.type.kind == right.type.kind == "array" and left.type.name == right.type.name
-    if not same or element is None or element.kind != "base" or not comparable(element):
+    if not same or element is None or element.kind != "base" or not element.comparable:
         raise UnsupportedQuery(f"{left.type.sql} {name} {right.type.sql} is not on the list of exact functions.")
     if name == "||":
         return Call("array_cat", (left, right), left.type)
@@ -402,7 +399,7 @@ def _integer(expression: Scalar) -> Scalar:
 
 def sortable(expression: Scalar) -> Scalar:
     """The expression where its order matters."""
-    if not orderable(expression.type):
+    if not expression.type.orderable:
         raise UnsupportedQuery(_why_not("<", expression.type, expression.type))
     return expression
 

@@ -30,7 +30,6 @@ from dataflow.plan.rules.rewriting import input_columns, input_of, inputs_used, 
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
-from dataflow.values import comparable, family
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +220,7 @@ class Joined:
         starts = offsets(self.inputs)
         for known in self.parameters:
             inner = not any(self.inputs[i].left for i in inputs_used(starts, used_columns(known.expression)))
-            same = family(known.expression.type) == family(parameter.expression.type)
+            same = known.expression.type.family == parameter.expression.type.family
             if known.name == parameter.name and known.single and parameter.single and inner and same:
                 return known.expression
         return None
@@ -241,7 +240,7 @@ def _condition(part: Scalar, starts: list[int], position: int) -> JoinCondition 
     if sides.count(position) != 1:
         return None
     own, other = pair if sides[0] == position else pair[::-1]
-    if not comparable(own.type) or family(own.type) != family(other.type):
+    if not own.type.comparable or own.type.family != other.type.family:
         return None
     at = input_of(starts, other.index)
     return JoinCondition(own.index - starts[position], at, other.index - starts[at])

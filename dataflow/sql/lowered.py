@@ -21,7 +21,6 @@ from dataflow.schema import SqlType
 from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.spans import span_of
-from dataflow.values import comparable
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ def placed(rows: Rows, above: Above, columns: Columns) -> tuple[Rows, Above]:
 def comparable_group(expressions: Iterable[Scalar], node: exp.Expr | None) -> None:
     """UnsupportedQuery unless it is known when rows are equal in these columns."""
     for expression in expressions:
-        if not comparable(expression.type):
+        if not expression.type.comparable:
             raise UnsupportedQuery(f"When {expression.type.sql} values are equal is not known exactly.", span_of(node))
 
 

@@ -14,7 +14,6 @@ from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, T
 from dataflow.plan.rules.rewriting import input_columns, offsets
 from dataflow.scalar import Scalar
 from dataflow.types import Row
-from dataflow.values import normal_form
 
 
 def rows_of_nothing(relation: Relation) -> list[Row]:
@@ -37,7 +36,7 @@ def rows_of_nothing(relation: Relation) -> list[Row]:
 def _parts(relation: Relation, columns: Sequence[int]) -> list[list[Row]]:
     """The rows, those that agree in `columns` together."""
     types = column_types(relation)
-    forms = [(c, normal_form(types[c]) or str) for c in columns]
+    forms = [(c, types[c].normal_form or str) for c in columns]
     parts: dict[Row, list[Row]] = {}
     for row in rows_of_nothing(relation):
         key = tuple(None if (value := row[c]) is None else form(value) for c, form in forms)

@@ -33,7 +33,6 @@ from dataflow.sql.parse import cut_name, parameter_name, tokens_of, tree_of
 from dataflow.sql.scope import Named, Scope, Source, find_table, name_of
 from dataflow.sql.types import cast_type
 from dataflow.types import Row
-from dataflow.values import comparable, family, normal_form
 
 _CODE_POINT = re.compile(r"\\([0-9a-fA-F]{4})|\\\+([0-9a-fA-F]{6})")
 _MATCHING = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IRLIKE, TokenType.SIMILAR_TO})
@@ -403,19 +402,19 @@ class _Walk:
         if position is None or node is placeholder:
             return position
         try:
-            cast = family(cast_type(node.args["to"]))
+            cast = cast_type(node.args["to"]).family
         except UnsupportedQuery:
             return None
-        return position if cast == family(self.parameters[position].type) else None
+        return position if cast == self.parameters[position].type.family else None
 
     def _same(self, table: Table, column: int, position: int) -> bool:
         """Whether the column equals the parameter exactly if they are the same text."""
         own, parameter = table.columns[column].type, self.parameters[position]
-        if parameter.many or own.kind == "array" or not (comparable(own) and comparable(parameter.type)):
+        if parameter.many or own.kind == "array" or not (own.comparable and parameter.type.comparable):
             return False
         # A key has values as they print, which only of these types is their normal form.
-        one_form = normal_form(own) is None and normal_form(parameter.type) is None
-        return one_form and family(own) == family(parameter.type)
+        one_form = own.normal_form is None and parameter.type.normal_form is None
+        return one_form and own.family == parameter.type.family
 
 
 def _conjuncts(node: exp.Expr | None) -> list[exp.Expr]:

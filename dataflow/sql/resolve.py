@@ -17,7 +17,7 @@ from dataflow.functions.patterns import regular_expression
 from dataflow.functions.signature import Signature
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql.casting import TEXTS, cast, is_text, text_type, typed
+from dataflow.sql.casting import TEXTS, cast, text_type, typed
 from dataflow.sql.types import UNKNOWN, type_of
 
 _UNKNOWN = "unknown"
@@ -64,7 +64,7 @@ def _coerced(expression: Scalar, type_name: str) -> Scalar:
 
 def _collated(expression: Scalar, text: SqlType) -> Scalar:
     """A constant text compares and folds as the columns beside it do."""
-    if isinstance(expression, Literal) and is_text(expression.type):
+    if isinstance(expression, Literal) and expression.type.is_string:
         changed = replace(expression.type, collation=text.collation, folding=text.folding)
         return Literal(expression.value, changed)
     return expression

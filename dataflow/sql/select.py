@@ -28,7 +28,6 @@ from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
 from dataflow.sql.types import UNKNOWN
 from dataflow.sql.windows import Windows, windowed
-from dataflow.values import comparable
 
 _KNOWN = frozenset(
     {
@@ -286,7 +285,7 @@ class SelectLowering:
                 raise UnsupportedQuery("GROUP BY a subquery that is shown is not kept up to date.", span_of(node))
             if any(index >= FIRST_CALL for index in used_columns(expression)):
                 raise InvalidQuery("Aggregate functions cannot stand in GROUP BY.", span_of(node))
-            if not comparable(expression.type):
+            if not expression.type.comparable:
                 raise UnsupportedQuery(
                     f"When {expression.type.sql} values are equal is not known exactly.", span_of(node)
                 )

@@ -17,7 +17,6 @@ from dataflow.sql.parse import parse
 from dataflow.sql.scope import column_name, name_of
 from dataflow.sql.spans import span_of
 from dataflow.types import Row
-from dataflow.values import family
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class Environment:
         """A view of the upstream, as the query that it stands for."""
         derived = self._read(view.name, view.sql, node)
         if len(derived.columns) != len(view.columns) or any(
-            family(column.type) != family(sql_type)
+            column.type.family != sql_type.family
             for column, (_, _, sql_type) in zip(view.columns, derived.columns, strict=True)
         ):
             raise UnsupportedQuery(f"The view {view.name} has columns of other types than expected.", span_of(node))

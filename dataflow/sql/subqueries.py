@@ -41,7 +41,6 @@ from dataflow.sql.sources import Derived, Environment
 from dataflow.sql.spans import span_of
 from dataflow.sql.subquery_forms import ExistsForm, QuantifiedForm, only_truth_matters, subquery_form
 from dataflow.sql.types import UNKNOWN
-from dataflow.values import comparable, family
 
 _ZERO = Literal("0", INT8)
 _FALSE = Literal("f", BOOL)
@@ -131,7 +130,7 @@ class Subqueries:
 
     def _check_group(self, relation: Relation, group: Sequence[int]) -> None:
         for column in group:
-            if not comparable(_type(relation, column)):
+            if not _type(relation, column).comparable:
                 raise UnsupportedQuery(f"When {_type(relation, column).sql} values are equal is not known exactly.")
 
     def _attach(
@@ -332,7 +331,7 @@ def _at_least_one(limit: Any) -> bool:
 
 def _check_families(subject: Scalar, member: ColumnRef) -> None:
     """Several values of one type may equal one of another, which would find several rows."""
-    if subject.type != UNKNOWN and family(subject.type) != family(member.type):
+    if subject.type != UNKNOWN and subject.type.family != member.type.family:
         functions.comparison("=", subject, member)
         raise UnsupportedQuery(f"{subject.type.sql} IN a subquery of {member.type.sql} is not kept up to date.")
 

@@ -11,7 +11,6 @@ from dataflow.errors import InvariantViolation
 from dataflow.schema import SqlType
 from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, TEXT_BYTES, tuple_bytes
 from dataflow.types import Columns, Key, Row
-from dataflow.values import normal_form
 
 #: Rows with their multiplicities, all positive.
 Bag = dict[Row, int]
@@ -21,7 +20,7 @@ _EMPTY: Mapping[Row, int] = {}
 
 def key_function(columns: Columns, types: Sequence[SqlType]) -> Callable[[Row], Key]:
     """A function from a row to its key in `columns`: the normal forms of those values."""
-    forms = [normal_form(types[c]) for c in columns]
+    forms = [types[c].normal_form for c in columns]
     if not any(forms):
         return _plain_key(columns)
     pairs = tuple(zip(columns, forms, strict=True))
@@ -56,7 +55,7 @@ class Index:
         #: Rows that are the sixth of their bucket, or a later one.
         self._crowded = 0
         #: Texts of a key are those of a row, unless they have a normal form.
-        self._key_bytes = tuple_bytes(len(columns)) + sum(TEXT_BYTES for c in columns if normal_form(types[c]))
+        self._key_bytes = tuple_bytes(len(columns)) + sum(TEXT_BYTES for c in columns if types[c].normal_form)
 
     def insert(self, row: Row, times: int) -> bool:
         """Adds `times` copies of `row`; whether it is new."""

@@ -12,12 +12,11 @@ Not here: cuts and intervals themselves (`plan.parts`); which intervals are cove
 from collections.abc import Callable, Sequence
 
 from dataflow.errors import EvaluationError
-from dataflow.order_texts import OrderText, order_text
 from dataflow.plan.nodes import OrderTerm
 from dataflow.plan.parts import Cut
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
-from dataflow.values import order_form
+from dataflow.types.rules import OrderText
 
 _INVERTED = bytes(255 - i for i in range(256))
 _NULL_FIRST, _VALUE, _NULL_LAST = b"\x00", b"\x01", b"\x02"
@@ -29,7 +28,7 @@ class Ordering:
     def __init__(self, terms: Sequence[OrderTerm], types: Sequence[SqlType]) -> None:
         self.terms = tuple(terms)
         self._parts = [(term.column, _part(term, types[term.column])) for term in terms]
-        self._texts = [(term, order_text(types[term.column])) for term in terms]
+        self._texts = [(term, types[term.column].order_text) for term in terms]
 
     def place_of_row(self, row: Row) -> bytes:
         """Bytes that sort as the row does. No result is a proper prefix of another."""
@@ -62,7 +61,7 @@ class Ordering:
 
 
 def _part(term: OrderTerm, sql_type: SqlType) -> Callable[[Value], bytes]:
-    form, descending = order_form(sql_type), term.descending
+    form, descending = sql_type.order_form, term.descending
     null = _NULL_FIRST if term.nulls_first else _NULL_LAST
 
     def part(value: Value) -> bytes:

@@ -7,16 +7,13 @@ expected.
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial
 from math import prod
 from typing import Any
 from urllib.parse import unquote_plus
 
 from dataflow.functions import arrays
-from dataflow.literals import parse_parameter, takes_parameters
 from dataflow.schema import SqlType
 from dataflow.types import Key, Value
-from dataflow.values import normal_form
 from service.ground.errors import ApiError
 from service.leaf_store.answer import PageWindow
 from service.leaf_store.catalog import CLAIMS, ParameterInfo, ParameterRole, ViewInfo
@@ -286,11 +283,11 @@ def _parser(parameter: ParameterInfo, refreshed: bool) -> _Parse:
         return _count
     if refreshed:
         # The upstream computes with the value itself, and says what it takes where that is not known here.
-        return partial(parse_parameter, sql_type) if takes_parameters(sql_type) else str
-    normal = normal_form(sql_type)
+        return sql_type.parse if sql_type.takes_parameters else str
+    normal = sql_type.normal_form
     if normal is None:
-        return partial(parse_parameter, sql_type)
-    return lambda text: normal(parse_parameter(sql_type, text))
+        return sql_type.parse
+    return lambda text: normal(sql_type.parse(text))
 
 
 def _count(text: str) -> str:

@@ -14,13 +14,9 @@ from functools import partial
 from typing import Any
 
 from dataflow.schema import SqlType
-from dataflow.values import normal_form
 from service.leaf_store.catalog import ParameterInfo, ParameterRole, ViewInfo
 from service.leaf_store.layout import MAX_ENTRY_BYTES, view_head
 
-#: Digits that every integer of the type has room for.
-_INTEGER_DIGITS = {"int2": 4, "int4": 9, "int8": 18}
-_TEXT_TYPES = frozenset({"text", "varchar"})
 _MAX_FAST_TEXT = 128
 _INTEGERS, _TEXTS = {int}, {str}
 
@@ -184,8 +180,9 @@ def _texts(head: bytes) -> _Column:
 
 
 def _digits(sql_type: SqlType) -> int | None:
-    return _INTEGER_DIGITS.get(sql_type.name) if sql_type.kind == "base" else None
+    """Digits that every integer of a type has room for."""
+    return sql_type.rules.digits - 1 if sql_type.is_integer else None
 
 
 def _is_text(sql_type: SqlType) -> bool:
-    return sql_type.kind == "base" and sql_type.name in _TEXT_TYPES and normal_form(sql_type) is None
+    return sql_type.is_text and sql_type.name != "name" and sql_type.normal_form is None

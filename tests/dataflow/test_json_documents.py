@@ -13,7 +13,6 @@ from dataflow.evaluate import compile_scalar
 from dataflow.functions.compiling import Function
 from dataflow.functions.json import JSON
 from dataflow.json_documents import _Document, checked, normal_form, normalised, render
-from dataflow.literals import parse_parameter
 from dataflow.scalar import Call, ColumnRef
 from dataflow.types import Row, Value
 from service.demo.postgres_server import EmbeddedPostgres
@@ -71,7 +70,7 @@ def deep(depth: int, inner: str = "1.50") -> str:
 def test_of_any_depth(depth: int) -> None:
     text = deep(depth)
     assert normal_form(text) == deep(depth, "1.5")
-    assert checked(text) == normalised(text) == parse_parameter(type_of("jsonb"), text) == text
+    assert checked(text) == normalised(text) == type_of("jsonb").parse(text) == text
     for broken in (text[:-1], text + "]", text.replace("}", "]", 1), text.replace(":", ",", 1)):
         with pytest.raises(EvaluationError):
             normalised(broken)

@@ -1,7 +1,7 @@
 """What a relation contains, computed from nothing but whole tables: the judge of every test of the engine.
 
 Every node is recomputed from scratch by the definition of its operator, with PostgreSQL's rules for NULL, padding,
-``numeric`` scales, NaN and infinities. It deliberately shares no code with `dataflow.ops`, `dataflow.values` or
+``numeric`` scales, NaN and infinities. It deliberately shares no code with `dataflow.ops`, `dataflow.types` or
 `dataflow.evaluate`; only types that it does not know itself are asked of the latter two.
 
 Where SQL leaves the answer open (which of 1.0 and 1.00 stands for the group of both, which of the two is the MIN),

@@ -1,6 +1,6 @@
 """What the oracle knows of values: when two texts are equal, how they sort, numeric arithmetic, scalar expressions.
 
-It shares no code with `dataflow.values` and `dataflow.evaluate`; only types and functions that it does not know itself
+It shares no code with `dataflow.types` and `dataflow.evaluate`; only types and functions that it does not know itself
 are asked of them.
 """
 
@@ -52,9 +52,7 @@ def normal_of(sql_type: SqlType) -> Normal:
         return lambda v: None if v is None else normal_float(v)
     if sql_type.name in INTEGERS or (sql_type.name in TEXTS and sql_type.collation != "nondeterministic"):
         return identity
-    from dataflow.values import normal_form
-
-    form = normal_form(sql_type)
+    form = sql_type.normal_form
     return identity if form is None else lambda v: None if v is None else form(v)
 
 
@@ -79,9 +77,7 @@ def order_of(sql_type: SqlType) -> Callable[[str], object]:
         return sql_type.labels.index
     if sql_type.collation == "bytes":
         return lambda v: v.encode()
-    from dataflow.values import order_form
-
-    return order_form(sql_type)
+    return sql_type.order_form
 
 
 def number_order(text: str) -> tuple[int, Decimal]:

@@ -17,7 +17,6 @@ from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, T
 from dataflow.plan.rules.rewriting import input_columns, offsets
 from dataflow.scalar import Scalar
 from dataflow.types import Columns, Key, Row
-from dataflow.values import normal_form
 
 Tables = Mapping[str, Sequence[Row]]
 
@@ -43,7 +42,7 @@ def plan_rows(relation: Relation, tables: Tables) -> list[Row]:
 def key_of(relation: Relation, columns: Columns, row: Row) -> Key:
     """The normal forms of a row's key columns."""
     types = column_types(relation)
-    return tuple(None if (v := row[c]) is None else (normal_form(types[c]) or str)(v) for c in columns)
+    return tuple(None if (v := row[c]) is None else (types[c].normal_form or str)(v) for c in columns)
 
 
 def _parts(relation: Relation, tables: Tables, columns: Sequence[int]) -> list[list[Row]]:

@@ -40,7 +40,6 @@ from dataflow.sql import plan_view
 from dataflow.sql.statement import statement_of
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, LookupId, NodeId, Row, Value
-from dataflow.values import normal_form
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
 from service.engine.databases.mysql.connect import MySqlPool
@@ -242,7 +241,7 @@ class Question:
         types = column_types(view.relation)
         parts: list[list[Value]] = []
         for p in view.parameters:
-            form = normal_form(types[p.column]) or str
+            form = types[p.column].normal_form or str
             value = self.values[p.name]
             values = value if isinstance(value, tuple) else (value,)
             parts.append(list(dict.fromkeys(None if v is None else form(v) for v in values)))
@@ -352,7 +351,7 @@ def same_text(relation: Relation) -> Callable[[Row, Sequence[int]], Row]:
     types = column_types(relation)
 
     def alike(row: Row, columns: Sequence[int]) -> Row:
-        forms = [normal_form(types[c]) if c in loose else None for c in columns]
+        forms = [types[c].normal_form if c in loose else None for c in columns]
         return tuple(v if v is None or form is None else form(v) for v, form in zip(row, forms, strict=True))
 
     return alike

@@ -27,7 +27,6 @@ from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Row, Value
-from dataflow.values import normal_form
 from service.demo.postgres_server import EmbeddedPostgres
 from service.engine.databases.postgres.catalog import load_catalog
 from tests.fixtures.postgres import discard_server, start_server
@@ -201,7 +200,7 @@ class Question:
         types = column_types(view.relation)
         parts: list[list[Value]] = []
         for p in view.parameters:
-            form = normal_form(types[p.column]) or str
+            form = types[p.column].normal_form or str
             value = self.equal[p.name]
             values = value if isinstance(value, tuple) else (value,)
             parts.append(list(dict.fromkeys(None if v is None else form(v) for v in values)))
@@ -286,7 +285,7 @@ def same_text(view: View) -> Callable[[Row], Row]:
     """One text for rows that differ in what is the server's free choice: 1.0 or 1.00 for a group of both."""
     loose = loose_columns(view.relation)
     types = column_types(view.relation)
-    forms = [normal_form(types[c.column]) if c.column in loose else None for c in view.output]
+    forms = [types[c.column].normal_form if c.column in loose else None for c in view.output]
     return lambda row: alike(row, forms)
 
 
@@ -322,7 +321,7 @@ def check_lookup(
 ) -> None:
     rows = evaluate_relation(relation, tables(seed))
     types = column_types(relation)
-    forms = [normal_form(types[c]) or str for c in columns]
+    forms = [types[c].normal_form or str for c in columns]
 
     def key_of(row: Row) -> Key | None:
         values = [row[c] for c in columns]
@@ -336,7 +335,7 @@ def check_lookup(
     if isinstance(relation, Aggregate):
         found = merged(relation, found)
     loose = loose_columns(relation)
-    free = [normal_form(t) if i in loose else None for i, t in enumerate(types)]
+    free = [t.normal_form if i in loose else None for i, t in enumerate(types)]
     assert sorted((alike(row, free) for row in found), key=repr) == sorted(
         (alike(row, free) for row in expected), key=repr
     ), sql
@@ -346,7 +345,7 @@ def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
     """The aggregate's rows from state rows."""
     groups: dict[Row, list[Any]] = {}
     width = len(aggregate.group)
-    forms = [normal_form(t) for t in column_types(aggregate)[:width]]
+    forms = [t.normal_form for t in column_types(aggregate)[:width]]
     for row in state_rows:
         if row[-1] == "0":
             continue

@@ -25,14 +25,15 @@ SERVICE = (
 #: Each folder, and those that it may import.
 FLOORS: dict[str, dict[str, set[str]]] = {
     "dataflow": {
-        "functions": set(),
-        "plan": set(),
-        "state": {"plan"},
-        "ops": {"functions", "plan", "state"},
+        "types": set(),
+        "functions": {"types"},
+        "plan": {"types"},
+        "state": {"plan", "types"},
+        "ops": {"functions", "plan", "state", "types"},
         "eviction": set(),
-        "engine": {"eviction", "ops", "plan", "state"},
-        "sql": {"functions", "ops", "plan", "state"},
-        "spark": {"engine", "eviction", "ops", "plan"},
+        "engine": {"eviction", "ops", "plan", "state", "types"},
+        "sql": {"functions", "ops", "plan", "state", "types"},
+        "spark": {"engine", "eviction", "ops", "plan", "types"},
     },
     "cdc": {
         "postgres": set(),

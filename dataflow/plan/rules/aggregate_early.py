@@ -26,7 +26,6 @@ from dataflow.plan.result_types import sum_type
 from dataflow.plan.rules.rewriting import as_source, input_of, inputs_used, offsets, unique_keys, widths
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
-from dataflow.values import normal_form
 
 _COUNT_ROWS = AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8)
 _PARTIAL = {
@@ -75,7 +74,7 @@ def _countable(aggregate: Aggregate, calls: Sequence[AggregateCall], position: i
     join = set(join_columns(block, position))
     if not join or any(key <= join for key in unique_keys(relation, catalog)):
         return False
-    if any(normal_form(column_types(relation)[c]) is not None for c in join):
+    if any(column_types(relation)[c].normal_form is not None for c in join):
         return False
     return _grouped_by_join_columns(aggregate, block, position, join) and _called_alone(block, calls, position)
 

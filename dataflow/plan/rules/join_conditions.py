@@ -8,7 +8,6 @@ from dataflow.plan.nodes import Block, BlockInput, JoinCondition, Relation
 from dataflow.plan.rules.rewriting import input_columns, input_of, inputs_used, offsets, widths
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog
-from dataflow.values import comparable, family
 
 #: Columns of the concatenated row that inner joins make equal.
 Classes = list[set[int]]
@@ -52,7 +51,7 @@ def _equalities(block: Block) -> tuple[Classes, list[Scalar]]:
 def _joinable(block: Block, starts: Sequence[int], left: ColumnRef, right: ColumnRef) -> bool:
     sides = {input_of(starts, left.index), input_of(starts, right.index)}
     inner = not any(block.inputs[i].left for i in sides)
-    return len(sides) == 2 and inner and comparable(left.type) and family(left.type) == family(right.type)
+    return len(sides) == 2 and inner and left.type.comparable and left.type.family == right.type.family
 
 
 def _implied(part: Scalar, classes: Classes) -> bool:

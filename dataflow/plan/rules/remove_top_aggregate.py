@@ -8,7 +8,6 @@ from dataflow.plan.result_types import sum_type
 from dataflow.plan.rules.rewriting import at_most_one
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
-from dataflow.values import FLOATS
 
 _FUNCTIONS = frozenset(
     {
@@ -40,7 +39,7 @@ def remove_top_aggregate(relation: Relation, catalog: Catalog) -> Relation:
 def _simple(call: AggregateCall) -> bool:
     """Whether `_of_one_row` says what the call is."""
     plain = call.function in _FUNCTIONS and not call.distinct and call.keeps is None
-    return plain and call.type.name not in FLOATS and call.type.name != "interval"
+    return plain and not call.type.is_float and not call.type.is_interval
 
 
 def _of_one_row(call: AggregateCall) -> Scalar:

@@ -22,7 +22,6 @@ from dataflow.plan.nodes import (
 )
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
-from dataflow.values import family
 
 Rule = Callable[[Relation, Catalog], Relation]
 
@@ -139,7 +138,7 @@ def _fixed(predicate: Scalar | None) -> set[int]:
     for part in conjuncts(predicate):
         if isinstance(part, Call) and part.function == "=":
             refs = [a.index for a in part.arguments if isinstance(a, ColumnRef)]
-            one_family = len({family(a.type) for a in part.arguments}) == 1
+            one_family = len({a.type.family for a in part.arguments}) == 1
             if len(refs) == 1 and one_family and any(isinstance(a, Literal) for a in part.arguments):
                 fixed.add(refs[0])
     return fixed

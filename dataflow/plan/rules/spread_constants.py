@@ -14,7 +14,6 @@ from dataflow.plan.rules.push_predicates import filtered
 from dataflow.plan.rules.rewriting import input_columns, offsets
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
-from dataflow.values import normal_form
 
 _COMPARISONS = frozenset({"=", "<", "<=", ">", ">=", "in"})
 
@@ -46,7 +45,7 @@ def _compared_column(part: Scalar) -> ColumnRef | None:
         return None
     refs = [a for a in part.arguments if isinstance(a, ColumnRef)]
     constants = [a for a in part.arguments if isinstance(a, Literal)]
-    if len(refs) != 1 or len(refs) + len(constants) != len(part.arguments) or normal_form(refs[0].type) is not None:
+    if len(refs) != 1 or len(refs) + len(constants) != len(part.arguments) or refs[0].type.normal_form is not None:
         return None
     return refs[0]
 

@@ -21,12 +21,10 @@ from dataflow.sql.mysql.values import (
     as_type,
     decimal,
     digits,
-    is_number,
     printed,
     refuse_printed,
 )
 from dataflow.sql.types import FLOAT8
-from dataflow.values import FLOATS, comparable
 
 if TYPE_CHECKING:
     from dataflow.sql.aggregates import WrittenCall
@@ -86,7 +84,7 @@ def aggregate_call(written: "WrittenCall", binder: "Binder") -> AggregateCall:
         refuse_printed(argument, shown)
     argument = _argument(function, argument)
     distinct = written.distinct and function in _COUNTING
-    if distinct and not comparable(argument.type):
+    if distinct and not argument.type.comparable:
         raise UnsupportedQuery(f"When {argument.type.sql} values are equal is not known exactly.")
     return AggregateCall(function, argument, _result(function, argument.type), distinct=distinct)
 
@@ -94,9 +92,9 @@ def aggregate_call(written: "WrittenCall", binder: "Binder") -> AggregateCall:
 def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
     sql_type = argument.type
     if function in (AggregateFunction.SUM, AggregateFunction.AVG):
-        if not is_number(sql_type) or sql_type.sql.startswith(("year", "bit")):
+        if not sql_type.is_number or sql_type.sql.startswith(("year", "bit")):
             raise UnsupportedQuery(f"{function.value.upper()} of {sql_type.sql} is not kept up to date.")
-        if sql_type.name in FLOATS:
+        if sql_type.is_float:
             return as_type(argument, FLOAT8)
         return as_type(argument, decimal(20, 0)) if sql_type.name == "uint8" else argument
     if function in (AggregateFunction.MIN, AggregateFunction.MAX):
@@ -111,12 +109,12 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
         case AggregateFunction.COUNT:
             return INT8
         case AggregateFunction.SUM:
-            if argument.name in FLOATS:
+            if argument.is_float:
                 return FLOAT8
             precision, scale = digits(argument)
             return decimal(min(precision + 22, MAX_PRECISION), scale)
         case AggregateFunction.AVG:
-            if argument.name in FLOATS:
+            if argument.is_float:
                 return FLOAT8
             scale = digits(argument)[1]
             if scale + INCREMENT > MAX_SCALE:

@@ -15,15 +15,12 @@ from dataflow.sql.mysql.values import (
     as_type,
     decimal,
     digits,
-    is_integer,
-    is_number,
     is_unsigned,
     number,
     printed,
     unprinted,
 )
 from dataflow.sql.types import FLOAT8, UNKNOWN
-from dataflow.values import FLOATS
 
 #: ``div_precision_increment``, of which the servers' default is assumed.
 INCREMENT = 4
@@ -34,7 +31,7 @@ def operand(expression: Scalar, operator: str) -> Scalar:
     expression = number(expression)
     if isinstance(expression, Literal) and expression.type == UNKNOWN and expression.value is None:
         return Literal(None, INT8)
-    if not is_number(expression.type) or expression.type.sql.startswith(("year", "bit")):
+    if not expression.type.is_number or expression.type.sql.startswith(("year", "bit")):
         raise UnsupportedQuery(f"{operator} of {expression.type.sql} is not on the list of exact functions.")
     return expression
 
@@ -42,11 +39,11 @@ def operand(expression: Scalar, operator: str) -> Scalar:
 def binary(operator: str, left: Scalar, right: Scalar) -> Scalar:
     """``+ - *`` and ``%``."""
     left, right = operand(left, operator), operand(right, operator)
-    if left.type.name in FLOATS or right.type.name in FLOATS:
+    if left.type.is_float or right.type.is_float:
         if operator == "%":
             raise UnsupportedQuery("% of anything but integers is not on the list of exact functions.")
         return folded(Call(operator, (as_type(unprinted(left), FLOAT8), as_type(unprinted(right), FLOAT8)), FLOAT8))
-    if is_integer(left.type) and is_integer(right.type):
+    if left.type.is_whole and right.type.is_whole:
         return _integers(operator, left, right)
     return _decimals(operator, left, right)
 
@@ -87,7 +84,7 @@ def _decimals(operator: str, left: Scalar, right: Scalar) -> Scalar:
 def quotient(left: Scalar, right: Scalar) -> Scalar:
     """``/``: NULL if the divisor is 0."""
     left, right = operand(left, "/"), operand(right, "/")
-    if left.type.name in FLOATS or right.type.name in FLOATS:
+    if left.type.is_float or right.type.is_float:
         divisor = as_type(unprinted(right), FLOAT8)
         divisor = folded(Call("nullif", (divisor, Literal("0", FLOAT8)), FLOAT8))
         return folded(Call("/", (as_type(unprinted(left), FLOAT8), divisor), FLOAT8))
@@ -104,7 +101,7 @@ def quotient(left: Scalar, right: Scalar) -> Scalar:
 def whole_quotient(left: Scalar, right: Scalar) -> Scalar:
     """DIV of integers."""
     left, right = operand(left, "DIV"), operand(right, "DIV")
-    if not (is_integer(left.type) and is_integer(right.type)):
+    if not (left.type.is_whole and right.type.is_whole):
         raise UnsupportedQuery("DIV of anything but integers is not on the list of exact functions.")
     if is_unsigned(left.type) or is_unsigned(right.type):
         raise UnsupportedQuery("DIV of unsigned integers is not on the list of exact functions.")
@@ -114,15 +111,15 @@ def whole_quotient(left: Scalar, right: Scalar) -> Scalar:
 
 def negation(expression: Scalar) -> Scalar:
     """``-x``."""
-    if isinstance(expression, Literal) and expression.value is not None and is_number(expression.type):
+    if isinstance(expression, Literal) and expression.value is not None and expression.type.is_number:
         return _negative(expression)
     expression = operand(expression, "-")
     inner = unprinted(expression)
-    if is_integer(inner.type):
+    if inner.type.is_whole:
         if is_unsigned(inner.type):
             raise UnsupportedQuery("- of unsigned integers is not on the list of exact functions.")
         inner = as_type(inner, INT8)
-    elif inner.type.name in FLOATS:
+    elif inner.type.is_float:
         inner = as_type(inner, FLOAT8)
     negated = folded(Call("neg", (inner,), inner.type))
     return (
@@ -138,9 +135,9 @@ def _negative(constant: Literal) -> Scalar:
     if not text.strip("0."):
         return constant
     negated = text[1:] if text[0] == "-" else f"-{text}"
-    if is_integer(constant.type) and not -(2**63) <= int(negated) < 2**63:
+    if constant.type.is_whole and not -(2**63) <= int(negated) < 2**63:
         return Literal(negated, decimal(len(text), 0))
-    if is_integer(constant.type):
+    if constant.type.is_whole:
         return Literal(negated, INT8)
     return Literal(negated, constant.type)
 

@@ -7,7 +7,7 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import INT8, TRUE
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql import functions
-from dataflow.sql.casting import folded, is_text
+from dataflow.sql.casting import folded
 from dataflow.sql.mysql import arithmetic, values
 from dataflow.sql.types import FLOAT8, UNKNOWN
 
@@ -102,7 +102,7 @@ def _is_null(parts: Sequence[Scalar]) -> Scalar:
 def _concat(parts: Sequence[Scalar]) -> Scalar:
     """CONCAT: NULL if an argument is."""
     types = {p.type for p in parts if p.type != UNKNOWN}
-    if not types or not all(is_text(t) for t in types) or len({t.collation for t in types}) > 1:
+    if not types or not all(t.is_string for t in types) or len({t.collation for t in types}) > 1:
         raise UnsupportedQuery("CONCAT of anything but texts of one collation is not on the list of exact functions.")
     arguments = values.same_type("CONCAT", [*parts])
     result = arguments[0]
@@ -118,7 +118,7 @@ def _abs(parts: Sequence[Scalar]) -> Scalar:
     part = arithmetic.operand(values.refuse_printed(parts[0], "ABS"), "ABS")
     if values.is_unsigned(part.type):
         return part
-    if values.is_integer(part.type):
+    if part.type.is_whole:
         part = values.as_type(part, INT8)
     elif part.type.name == "float4":
         part = values.as_type(part, FLOAT8)

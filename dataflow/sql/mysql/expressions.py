@@ -135,7 +135,7 @@ def _between(binder: "Binder", node: Any) -> Scalar:
     subject, low, high = (values.refuse_printed(part, "BETWEEN") for part in parts)
     # The bounds are compared as one type.
     if not isinstance(low, Literal) or not isinstance(high, Literal) or low.type.name != high.type.name:
-        numbers = [values.is_number(e.type) for e in (subject, low, high)]
+        numbers = [e.type.is_number for e in (subject, low, high)]
         if not all(numbers) and not subject.type.name == low.type.name == high.type.name:
             raise _refusal(node)
     return values.logical("and", [values.comparison(">=", subject, low), values.comparison("<=", subject, high)])

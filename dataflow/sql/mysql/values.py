@@ -17,15 +17,12 @@ from dataflow.plan.expressions import BOOL, INT4, INT8
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql import functions
-from dataflow.sql.casting import folded, is_text
+from dataflow.sql.casting import folded
 from dataflow.sql.types import FLOAT8, TEXT, UNKNOWN
-from dataflow.values import FLOATS, comparable, family
 
 UINT8 = SqlType("uint8", "bigint unsigned")
 #: Text that is made of constants only: of the connection's collation, which may be any.
 STRING = replace(TEXT, collation="nondeterministic")
-#: Integers by size: how many digits they have at most.
-_INTEGERS = {"int2": 5, "int4": 10, "int8": 19, "uint8": 20}
 #: The most digits of a DECIMAL, and of those behind the point.
 MAX_PRECISION, MAX_SCALE = 65, 30
 _SCALE = re.compile(r"\((\d+)(?:,(\d+))?\)")
@@ -36,24 +33,9 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 # --- types ----------------------------------------------------------------------------------------------------------
 
 
-def is_integer(sql_type: SqlType) -> bool:
-    """Whether the type is one of whole numbers."""
-    return sql_type.kind == "base" and sql_type.name in _INTEGERS
-
-
 def is_unsigned(sql_type: SqlType) -> bool:
     """Whether arithmetic with the type is unsigned."""
     return sql_type.name == "uint8" or "unsigned" in sql_type.sql or sql_type.sql.startswith("year")
-
-
-def is_number(sql_type: SqlType) -> bool:
-    """Whether the type is one of numbers."""
-    return is_integer(sql_type) or (sql_type.kind == "base" and sql_type.name in FLOATS | {"numeric"})
-
-
-def is_boolean(sql_type: SqlType) -> bool:
-    """Whether the type is that of conditions."""
-    return sql_type.kind == "base" and sql_type.name == "bool"
 
 
 def decimal(precision: int, scale: int) -> SqlType:
@@ -65,8 +47,8 @@ def decimal(precision: int, scale: int) -> SqlType:
 
 def digits(sql_type: SqlType) -> tuple[int, int]:
     """Precision and scale of an integer or DECIMAL type."""
-    if is_integer(sql_type):
-        return _INTEGERS[sql_type.name], 0
+    if sql_type.is_whole:
+        return sql_type.rules.digits, 0
     found = _SCALE.search(sql_type.sql)
     if found is None:
         raise UnsupportedQuery("A DECIMAL of no known scale is not on the list of exact expressions.")
@@ -99,7 +81,7 @@ def constant_of(text: str) -> Literal:
 
 def number(expression: Scalar) -> Scalar:
     """A condition as the number that it is as a value; anything else as it is."""
-    if not is_boolean(expression.type):
+    if not expression.type.is_boolean:
         return expression
     return folded(Call("cast", (expression,), INT4))
 
@@ -111,11 +93,11 @@ def value(expression: Scalar, text: SqlType = TEXT) -> Scalar:
 
 def condition(expression: Scalar) -> Scalar:
     """The expression where a condition must stand: a number is TRUE if it is not 0."""
-    if is_boolean(expression.type):
+    if expression.type.is_boolean:
         return expression
     if isinstance(expression, Literal) and expression.value is None:
         return Literal(None, BOOL)
-    if not is_number(expression.type):
+    if not expression.type.is_number:
         raise UnsupportedQuery(f"A condition that is {expression.type.sql} is not on the list of exact expressions.")
     refuse_printed(expression, "The truth")
     return folded(comparison("<>", expression, Literal("0", INT4)))
@@ -180,9 +162,9 @@ def sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
             raise UnsupportedQuery("Two constants of text compare by the connection's collation.")
         return left, right
     left, right = beside(left, right.type), beside(right, left.type)
-    if is_text(left.type) and is_text(right.type) and left.type.collation != right.type.collation:
+    if left.type.is_string and right.type.is_string and left.type.collation != right.type.collation:
         raise UnsupportedQuery("Texts of two collations are not compared here.")
-    if is_number(left.type) != is_number(right.type):
+    if left.type.is_number != right.type.is_number:
         raise UnsupportedQuery(
             f"Comparing {left.type.sql} with {right.type.sql} is not on the list of exact functions."
         )
@@ -198,12 +180,12 @@ def beside(expression: Scalar, other: SqlType) -> Scalar:
     if expression.type != UNKNOWN or not isinstance(expression, Literal) or expression.value is None:
         return functions.typed(expression, other)
     text = expression.value
-    exact = is_text(other)
-    if is_integer(other):
+    exact = other.is_string
+    if other.is_whole:
         exact = _WHOLE.fullmatch(text) is not None and not is_unsigned(other)
     elif other.kind == "enum":
         exact = text in other.labels
-    elif other.kind == "base" and other.name == "bytea":
+    elif other.is_bytes:
         return Literal("\\x" + text.encode().hex(), other)
     elif other.kind == "base" and other.name in ("mysql_date", "mysql_datetime", "mysql_timestamp", "mysql_uuid"):
         exact = True
@@ -216,8 +198,8 @@ def in_list(subject: Scalar, members: Sequence[Scalar]) -> Scalar:
     """``subject IN (members)``."""
     pairs = [sides(subject, m) for m in members]
     first = pairs[0][0]
-    same = all(s == first and isinstance(m, Literal) and family(s.type) == family(m.type) for s, m in pairs)
-    if same and comparable(first.type):
+    same = all(s == first and isinstance(m, Literal) and s.type.family == m.type.family for s, m in pairs)
+    if same and first.type.comparable:
         return functions.in_list(first, [m for _, m in pairs])
     return logical("or", [comparison("=", subject, m) for m in members])
 
@@ -232,9 +214,9 @@ def same_type(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
     strings = any(p.type == UNKNOWN and _value(p) is not None for p in parts)
     if not types:
         return [functions.typed(p, STRING) for p in parts]
-    if all(is_text(t) for t in types):
+    if all(t.is_string for t in types):
         return _texts(what, parts, types)
-    if not strings and all(is_number(t) for t in types):
+    if not strings and all(t.is_number for t in types):
         if len(parts) > 1 and any(t.sql.startswith("bit") for t in types):
             raise UnsupportedQuery(f"{what} of bits is not on the list of exact functions.")
         target = _number_type(types, what != "CASE" and any(p.type == UNKNOWN for p in parts))
@@ -253,14 +235,13 @@ def _texts(what: str, parts: Sequence[Scalar], types: Sequence[SqlType]) -> list
 
 def _number_type(types: Sequence[SqlType], with_null: bool) -> SqlType:
     """The type of a column of numbers; `with_null`: NULL is among them, which the servers take for a signed integer."""
-    names = {t.name for t in types}
-    if names & FLOATS:
-        return types[0] if names == {"float4"} else FLOAT8
+    if any(t.is_float for t in types):
+        return types[0] if all(t.name == "float4" for t in types) else FLOAT8
     signs = {is_unsigned(t) for t in types}
     if with_null and not all(t.sql.startswith("year") for t in types):
         signs.add(False)
-    if "numeric" in names or len(signs) > 1:
+    if any(t.is_decimal for t in types) or len(signs) > 1:
         every = [digits(t) for t in types]
         scale = max(s for _, s in every)
         return decimal(max(p - s for p, s in every) + scale, scale)
-    return max(types, key=lambda t: _INTEGERS[t.name])
+    return max(types, key=lambda t: t.rules.digits)

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.literals import parse_parameter, takes_parameters
-from dataflow.mysql_types import UINT8
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.spelling import Kind, Site, Spelling, spelling_of
@@ -30,10 +28,6 @@ from service.engine.views.registry import InstalledView, Status, Tier, ViewRegis
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.protocol.adhoc import Match
 
-_WHOLE = frozenset({"int2", "int4", "int8"})
-#: Of MariaDB and MySQL; others of their types are compared with constants by rules of their own.
-_WHOLE_MYSQL = _WHOLE | {UINT8}
-_TEXTS_MYSQL = frozenset({"text", "varchar"})
 _MAX_PLANS = 1000
 #: Larger queries are not planned: words and operators (`Spelling.size`), characters.
 _MOST_WORDS, _MOST_CHARACTERS = 400, 4000
@@ -208,17 +202,17 @@ def fits(site: Site, kind: SqlType, dialect: str) -> bool:
     PostgreSQL: a string is taken for the type of the other side; a number is not (of ``float4`` it makes more digits),
     but integers and ``numeric`` are compared as numbers whichever of them they are.
     """
-    if kind.kind not in ("base", "enum") or not takes_parameters(kind):
+    if kind.kind not in ("base", "enum") or not kind.takes_parameters:
         return False
     if dialect != "postgres":
-        names = _TEXTS_MYSQL if site.kind is Kind.TEXT else _WHOLE_MYSQL
-        if kind.kind != "base" or kind.name not in names:
+        # Other types of MariaDB and MySQL are compared with constants by rules of their own.
+        if not (kind.is_text if site.kind is Kind.TEXT else kind.is_whole):
             return False
-    elif site.kind is Kind.NUMBER and (kind.kind != "base" or kind.name not in _WHOLE | {"numeric"}):
+    elif site.kind is Kind.NUMBER and not (kind.is_integer or kind.is_decimal):
         return False
     try:
         for value in site.values:
-            parse_parameter(kind, value)
+            kind.parse(value)
     except ValueError:
         return False
     return True

@@ -12,12 +12,10 @@ from typing import Any
 
 from dataflow.engine.events import EvictKey
 from dataflow.engine.graph import Graph
-from dataflow.literals import parse_parameter, takes_parameters
 from dataflow.plan.nodes import Parameter, View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
 from dataflow.types import Key, NodeId, ViewId
-from dataflow.values import normal_form
 from service.engine.admin.counts import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.engine.admin.explain import explain, explain_all, kind_of
 from service.engine.admin.footprints import footprints
@@ -396,10 +394,10 @@ def key_of(view: View | RefreshView, arguments: dict[str, str]) -> Key:
             raise ApiError("parameter_missing", f"Parameter {name!r} is missing.")
         text = arguments[name]
         try:
-            if takes_parameters(kind):
-                text = parse_parameter(kind, text)
+            if kind.takes_parameters:
+                text = kind.parse(text)
         except ValueError as error:
             raise ApiError("parameter_type", f"Parameter {name!r}: {error}") from None
-        form = None if isinstance(view, RefreshView) else normal_form(kind)
+        form = None if isinstance(view, RefreshView) else kind.normal_form
         key.append(text if form is None else form(text))
     return tuple(key)

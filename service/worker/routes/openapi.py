@@ -7,33 +7,14 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from api_schemas.problem import Problem
-from dataflow.mysql_types import UINT8, UUID
 from dataflow.schema import SqlType
 from service.leaf_store.catalog import NamedType, ParameterInfo, ParameterRole, ViewInfo
-from service.leaf_store.render import BIGINTS
 from service.leaf_store.serving_options import OnLag
 from service.web.problem_responses import READ_CODES, problem_responses
 from service.worker.reads.view_reads import VIEWS_PATH
 from service.worker.subscriptions.document import add_subscriptions
 
 _DESCRIPTION = "SQL views answered from memory, maintained incrementally from the database's change stream."
-
-#: JSON Schema by type name; what is not here is a string.
-_SCHEMAS: dict[str, dict[str, Any]] = {
-    "int2": {"type": "integer", "minimum": -(1 << 15), "maximum": (1 << 15) - 1},
-    "int4": {"type": "integer", "format": "int32"},
-    "int8": {"type": "integer", "format": "int64"},
-    UINT8: {"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1},
-    "oid": {"type": "integer", "format": "int64", "minimum": 0},
-    "numeric": {"type": "string", "format": "decimal"},
-    "bool": {"type": "boolean"},
-    "uuid": {"type": "string", "format": "uuid"},
-    UUID: {"type": "string", "format": "uuid"},
-    "bytea": {"type": "string", "contentEncoding": "base64"},
-    "json": {},
-    "jsonb": {},
-}
-_FLOAT = {"oneOf": [{"type": "number"}, {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}]}
 
 
 def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False, sql: bool = True) -> dict[str, Any]:
@@ -73,17 +54,8 @@ def _reference(name: str) -> dict[str, Any]:
 
 def value_schema(sql_type: SqlType, bigint_text: bool = False) -> dict[str, Any]:
     """The JSON form of a type's values (never NULL). `bigint_text`: 64-bit integers are strings."""
-    if sql_type.kind == "array" and sql_type.element is not None:
-        # The upstream does not say how many dimensions an array has.
-        return {"type": "array", "items": {}, "description": f"SQL's {sql_type.sql}"}
-    if sql_type.kind == "enum":
-        return {"type": "string", "enum": list(sql_type.labels)}
-    if sql_type.kind == "base" and sql_type.name in ("float4", "float8"):
-        return {**_FLOAT, "description": f"SQL's {sql_type.sql}"}
-    if sql_type.kind == "base" and bigint_text and sql_type.name in BIGINTS:
-        return {"type": "string", "pattern": "^-?[0-9]+$", "description": f"SQL's {sql_type.sql}"}
-    schema = _SCHEMAS.get(sql_type.name, {"type": "string"}) if sql_type.kind == "base" else {"type": "string"}
-    return {**schema, "description": f"SQL's {sql_type.sql}"}
+    described = {} if sql_type.kind == "enum" else {"description": f"SQL's {sql_type.sql}"}
+    return {**sql_type.json_schema(bigint_text), **described}
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:

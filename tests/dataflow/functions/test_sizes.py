@@ -6,13 +6,11 @@ import pytest
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import compile_scalar
-from dataflow.literals import parse_parameter
 from dataflow.memo import remembered
 from dataflow.ops.aggregate_lists import ListKind, ValueList
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.scalar import Call, ColumnRef
 from dataflow.types import Row
-from dataflow.values import normal_form
 from tests.dataflow.functions.awkward import type_of
 
 LONG = "a" * 1_000_000
@@ -75,14 +73,14 @@ def test_long_texts_are_not_remembered() -> None:
 )
 def test_normal_forms_of_parameters_do_not_fill_the_memory(name: str, text: str) -> None:
     sql_type = type_of(name)
-    form = normal_form(sql_type)
+    form = sql_type.normal_form
     assert form is not None
     tracemalloc.start()
     try:
         for number in range(200):
             filling = " " * 100_000 if name == "interval" else f"{number}" * 50_000
             try:
-                form(parse_parameter(sql_type, text.format(filling)))
+                form(sql_type.parse(text.format(filling)))
             except ValueError:
                 continue
         assert tracemalloc.get_traced_memory()[0] < 2_000_000

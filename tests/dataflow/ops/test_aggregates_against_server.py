@@ -15,7 +15,6 @@ from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.state.materialization import Materialization
 from dataflow.types import Row, Value
-from dataflow.values import normal_form
 from tests.dataflow.ops.server_texts import texts
 
 
@@ -196,7 +195,7 @@ def same(call: AggregateCall, ours: Value, theirs: Value) -> bool:
         return ours == theirs
     if call.function in (F.SUM, F.AVG) and call.type.name in ("float4", "float8"):
         return isclose(float(ours), float(theirs), rel_tol=1e-6 if call.type.name == "float4" else 1e-14)
-    form = normal_form(call.type) if call.function in (F.MIN, F.MAX) or call.distinct else None
+    form = call.type.normal_form if call.function in (F.MIN, F.MAX) or call.distinct else None
     return form is not None and form(ours) == form(theirs)
 
 

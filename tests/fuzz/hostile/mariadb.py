@@ -17,7 +17,7 @@ from dataflow.schema import Catalog, SqlType
 from dataflow.sql import plan_view
 from dataflow.state.index import key_function
 from dataflow.types import Row, Value
-from dataflow.values import comparable, float4, order_form, orderable
+from dataflow.types.floats import float4
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
 from service.engine.databases.mysql.connect import MySqlPool
@@ -243,15 +243,15 @@ class MariaDbRun:
         """Groups and orders of every column."""
         types: Mapping[str, SqlType] = {c.name: c.type for c in self._catalog.tables[f"{DATABASE}.h"].columns}
         for place, name in enumerate(["id", "p", *self._names]):
-            if comparable(types[name]) and wanted(f"GROUP BY {name}"):
+            if types[name].comparable and wanted(f"GROUP BY {name}"):
                 key = key_function((place,), [types[name] for _ in range(place + 1)])
                 ours: dict[object, int] = {}
                 for number, row in self._rows.items():
                     ours.setdefault(key(row), number)
                 theirs = self._ask(f"SELECT MIN(id) FROM h GROUP BY {name}")
                 self._same(f"GROUP BY {name}", sorted(ours.values()), sorted(int(r[0] or 0) for r in theirs))
-            if orderable(types[name]) and wanted(f"ORDER BY {name}"):
-                form = order_form(types[name])
+            if types[name].orderable and wanted(f"ORDER BY {name}"):
+                form = types[name].order_form
                 placed = {n: form(v) if (v := row[place]) is not None else b"" for n, row in self._rows.items()}
                 nulls = {n for n, row in self._rows.items() if row[place] is None}
                 in_order = sorted(self._rows, key=lambda n: (n not in nulls, placed[n], n))

@@ -9,7 +9,6 @@ from dataflow.schema import SqlType
 from dataflow.state.index import key_function
 from dataflow.state.ordering import Ordering
 from dataflow.types import Row, Value
-from dataflow.values import comparable, one_text, orderable
 from tests.fuzz.hostile.postgres_subjects import SCALARS
 from tests.fuzz.hostile.subject import Subject
 
@@ -63,10 +62,10 @@ def _sums(name: str, type_of: TypeOf) -> Iterator[Subject]:
         call = AggregateCall(AggregateFunction.SUM, argument, type_of(name))
         compute = _aggregated(call)
         yield Subject(f"sum({name})", (name,), "(SELECT sum(x) FROM (VALUES (c0)) v(x))", compute)
-    if orderable(type_of(name)) and name not in ("bool", "uuid", "bytea"):
+    if type_of(name).orderable and name not in ("bool", "uuid", "bytea"):
         for function in ("min", "max"):
             call = AggregateCall(AggregateFunction(function), argument, type_of(name))
-            if one_text(type_of(name)):
+            if type_of(name).one_text:
                 yield _subject(function, name, f"{function}(x)", _aggregated(call))
     if name == "bool":
         for function in ("bool_and", "bool_or"):
@@ -97,7 +96,7 @@ def _lists(name: str, type_of: TypeOf) -> Iterator[Subject]:
     """Lists in the values' order, where they have one."""
     sql_type = type_of(name)
     argument = ColumnRef(0, sql_type)
-    if not orderable(sql_type) or not one_text(sql_type):
+    if not sql_type.orderable or not sql_type.one_text:
         return
     order = (CallOrder(argument),)
     functions = ["array_agg", "json_agg", "jsonb_agg"]
@@ -115,7 +114,7 @@ def _lists(name: str, type_of: TypeOf) -> Iterator[Subject]:
 
 def _keys(name: str, sql_type: SqlType) -> Iterator[Subject]:
     """Which of the values are one group, and in which order they come."""
-    if comparable(sql_type):
+    if sql_type.comparable:
         key = key_function((0,), [sql_type])
         yield _subject(
             "group by",
@@ -126,7 +125,7 @@ def _keys(name: str, sql_type: SqlType) -> Iterator[Subject]:
         )
         call = AggregateCall(AggregateFunction.COUNT, ColumnRef(0, sql_type), SqlType("int8", "int8"), distinct=True)
         yield _subject("count distinct", name, "count(DISTINCT x)", _aggregated(call))
-    if orderable(sql_type):
+    if sql_type.orderable:
         for direction, descending in (("", False), (" DESC", True)):
             ordering = Ordering([OrderTerm(0, descending=descending, nulls_first=descending)], [sql_type])
             yield _subject(

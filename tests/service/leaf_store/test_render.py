@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from dataflow.mysql_types import UINT8
 from dataflow.schema import SqlType
-from service.leaf_store.render import compile_row, json_form, unique_names
+from dataflow.types.integers import UINT8
+from service.leaf_store.render import compile_row, unique_names
 
 
 def base(name: str) -> SqlType:
@@ -82,7 +82,7 @@ def array_of(element: SqlType) -> SqlType:
     ],
 )
 def test_json_form(sql_type: SqlType, text: str, expected: str) -> None:
-    form = json_form(sql_type)
+    form = sql_type.json_form()
     rendered = text if form is None else form(text)
     assert rendered == expected
     json.loads(rendered)

@@ -7,7 +7,6 @@ import psycopg
 import pytest
 
 from dataflow.schema import SqlType
-from service.leaf_store.render import json_form
 from tests.fixtures.postgres import Database
 
 INTERVALS = (
@@ -56,7 +55,7 @@ def test_forms_are_postgres_own(database: Database) -> None:
             connection.execute("SET intervalstyle = iso_8601")
             expected = one(f"SELECT '{text}'::interval::text")
             connection.execute("RESET intervalstyle")
-            form = json_form(SqlType("interval", "interval"))
+            form = SqlType("interval", "interval").json_form()
             assert form is not None
             assert json.loads(form(printed)) == expected
         for name, expressions in VALUES.items():
@@ -67,7 +66,7 @@ def test_forms_are_postgres_own(database: Database) -> None:
 
 def check(one: Callable[[str], str], sql_type: SqlType, expressions: tuple[str, ...]) -> None:
     """What the output function prints, in our form, is what to_json says."""
-    form = json_form(sql_type)
+    form = sql_type.json_form()
     for expression in expressions:
         printed = one(f"SELECT format('%s', ({expression})::{sql_type.sql})")
         rendered = printed if form is None else form(printed)

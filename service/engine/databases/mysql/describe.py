@@ -16,13 +16,15 @@ from dataclasses import dataclass, field, replace
 
 from cdc.mysql.names import qualified_name
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
-from dataflow.mysql_types import DATE, DATETIME, JSON, TIME, UINT8
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
 from dataflow.sql.filling import template
 from dataflow.sql.mentions import Beside, BesideColumn, Mentions, mentions_of
 from dataflow.sql.reads import words_of
 from dataflow.sql.statement import Statement
+from dataflow.types.documents import MYSQL_JSON
+from dataflow.types.integers import UINT8
+from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
 from service.engine.databases.mysql import row_decoder
 from service.engine.databases.mysql.catalog import SYSTEM_SCHEMAS, load_columns
 from service.engine.databases.mysql.packets import ColumnInfo
@@ -44,7 +46,7 @@ _TIMES = {
     14: (DATE, "date"),
     11: (TIME, "time"),
     12: (DATETIME, "datetime"),
-    7: ("mysql_timestamp", "timestamp"),
+    7: (TIMESTAMP, "timestamp"),
 }
 _NO_FRACTION = (0, 31)
 #: Views in views.
@@ -254,7 +256,7 @@ def output_type(info: ColumnInfo, known: _Known) -> SqlType:
         case row_decoder.BIT:
             return SqlType(UINT8, f"bit({info.length})")
         case row_decoder.JSON:
-            return SqlType(JSON, "json", "other")
+            return SqlType(MYSQL_JSON, "json", "other")
         case _:
             return SqlType("bytea", "varbinary") if info.is_bytes else TEXT
 

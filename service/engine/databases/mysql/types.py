@@ -2,7 +2,7 @@
 
 *Invariant*: columns of equal types print and compare alike.
 
-Not here: what the types mean (`dataflow.mysql_types`, `cdc.mysql.values`), reading them (`catalog`).
+Not here: what the types mean (`dataflow.types`, `cdc.mysql.values`), reading them (`catalog`).
 """
 
 import re
@@ -12,8 +12,13 @@ from dataclasses import dataclass
 from cdc.column_type import ColumnType
 from cdc.mysql.values import BYTES, TEXTS
 from dataflow.collations import Collation
-from dataflow.mysql_types import DATE, DATETIME, ENUM, INET4, INET6, JSON, SET, TIME, TIMESTAMP, UINT8, UUID
 from dataflow.schema import SqlType
+from dataflow.types.addresses import INET4, INET6
+from dataflow.types.documents import MYSQL_JSON
+from dataflow.types.integers import UINT8
+from dataflow.types.labels import ENUM, SET
+from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
+from dataflow.types.scalars import MYSQL_UUID
 
 #: By name: the type of signed, and that of unsigned numbers.
 _INTEGERS = {
@@ -28,7 +33,7 @@ _INTEGERS = {
 _FLOATS = {"float": "float4", "double": "float8"}
 _TIMES = {"date": DATE, "datetime": DATETIME, "timestamp": TIMESTAMP, "time": TIME}
 _WITH_FRACTION = frozenset({"datetime", "timestamp", "time"})
-_OTHERS = {"uuid": UUID, "inet4": INET4, "inet6": INET6}
+_OTHERS = {"uuid": MYSQL_UUID, "inet4": INET4, "inet6": INET6}
 #: A label, with its quotes doubled.
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
@@ -105,7 +110,7 @@ def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
         return SqlType("bytea", name)
     if name in _OTHERS:
         return SqlType(_OTHERS[name], name)
-    return SqlType(JSON if name == "json" else name, name, "other")
+    return SqlType(MYSQL_JSON if name == "json" else name, name, "other")
 
 
 def text_type(collation: str, collations: Collations) -> SqlType:

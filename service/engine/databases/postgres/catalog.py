@@ -4,7 +4,7 @@
 row there is. Foreign keys are not reported at all: `session_replication_role`, disabled triggers and logical
 replication let rows in without their parents, and leave no trace.
 
-Not here: whether a table can be followed (`checks`); what its types mean (`dataflow.values`).
+Not here: whether a table can be followed (`checks`); what its types mean (`dataflow.types`).
 """
 
 from collections.abc import Iterable, Mapping

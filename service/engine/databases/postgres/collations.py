@@ -2,7 +2,7 @@
 
 *Invariants*: what is reported was seen on the server: the mappings of case are those that it printed.
 
-Not here: what follows from it (`dataflow.values`, `dataflow.functions.folding`).
+Not here: what follows from it (`dataflow.types`, `dataflow.functions.folding`).
 """
 
 from collections.abc import Iterable

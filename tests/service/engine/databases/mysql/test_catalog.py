@@ -4,8 +4,12 @@ import pytest
 
 from cdc.change import TableLayout
 from cdc.column_type import ColumnType
-from dataflow.mysql_types import DATE, DATETIME, ENUM, INET4, INET6, SET, TIME, TIMESTAMP, UINT8, UUID
 from dataflow.schema import Catalog, Spread
+from dataflow.types.addresses import INET4, INET6
+from dataflow.types.integers import UINT8
+from dataflow.types.labels import ENUM, SET
+from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
+from dataflow.types.scalars import MYSQL_UUID
 from service.engine.databases.mysql.sql_text import unqualified
 from tests.fixtures.mariadb import MariaDatabase
 from tests.service.engine.databases.mysql.upstreams import asked
@@ -78,7 +82,7 @@ TYPES = {
     "timestamp(6)": (TIMESTAMP, "timestamp(6)"),
     "time(2)": (TIME, "time(2)"),
     "json": ("json", "json"),
-    "uuid": (UUID, "uuid"),
+    "uuid": (MYSQL_UUID, "uuid"),
     "inet4": (INET4, "inet4"),
     "inet6": (INET6, "inet6"),
     "point": ("point", "point"),

@@ -8,9 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dataflow.literals import parse_parameter
 from dataflow.schema import SqlType
-from dataflow.values import comparable, family, normal_form, one_text, order_form, orderable
 from tests.fixtures.postgres import Database
 
 PINNED = "-c TimeZone=UTC -c DateStyle=ISO,MDY -c IntervalStyle=postgres -c extra_float_digits=1 -c bytea_output=hex"
@@ -224,7 +222,7 @@ def server(connection: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[A
 
 def printed(server: psycopg.Connection[Any], sql_type: SqlType) -> list[str]:
     """The type's values through its output function."""
-    collation = 'COLLATE "C"' if family(sql_type) in ("text", "bpchar") else ""
+    collation = 'COLLATE "C"' if sql_type.family in ("text", "bpchar") else ""
     server.execute(f"CREATE TEMP TABLE v (n serial, v {sql_type.sql} {collation})")
     for value in VALUES[sql_type]:
         server.execute(f"INSERT INTO v (v) SELECT %s::{sql_type.sql}", (value,))
@@ -237,17 +235,17 @@ def printed(server: psycopg.Connection[Any], sql_type: SqlType) -> list[str]:
 @TYPES
 def test_normal_forms_are_equal_as_the_server_says(server: psycopg.Connection[Any], sql_type: SqlType) -> None:
     texts = printed(server, sql_type)
-    form = normal_form(sql_type) or str
+    form = sql_type.normal_form or str
     equal = server.execute("SELECT a.v = b.v FROM v a CROSS JOIN v b ORDER BY a.n, b.n").fetchall()
-    assert comparable(sql_type)
+    assert sql_type.comparable
     for (a, b), (is_equal,) in zip(product(texts, texts), equal, strict=True):
         assert (form(a) == form(b)) is is_equal, (a, b)
-        assert not one_text(sql_type) or not is_equal or a == b
+        assert not sql_type.one_text or not is_equal or a == b
 
 
 @TYPES
 def test_normal_forms_are_literals_of_the_same_value(server: psycopg.Connection[Any], sql_type: SqlType) -> None:
-    form = normal_form(sql_type) or str
+    form = sql_type.normal_form or str
     for n, text in enumerate(printed(server, sql_type), 1):
         found = server.execute(f"SELECT v = %s::{sql_type.sql} FROM v WHERE n = %s", (form(text), n)).fetchall()
         assert found == [(True,)], text
@@ -255,10 +253,10 @@ def test_normal_forms_are_literals_of_the_same_value(server: psycopg.Connection[
 
 @TYPES
 def test_order_forms_sort_as_the_server_does(server: psycopg.Connection[Any], sql_type: SqlType) -> None:
-    if not orderable(sql_type):
+    if not sql_type.orderable:
         pytest.skip("not orderable")
     texts = printed(server, sql_type)
-    forms = [order_form(sql_type)(text) for text in texts]
+    forms = [sql_type.order_form(text) for text in texts]
     below = server.execute("SELECT a.v < b.v FROM v a CROSS JOIN v b ORDER BY a.n, b.n").fetchall()
     for (a, b), (is_below,) in zip(product(forms, forms), below, strict=True):
         assert (a < b) is is_below, (texts[forms.index(a)], texts[forms.index(b)])
@@ -269,15 +267,15 @@ def test_order_forms_sort_as_the_server_does(server: psycopg.Connection[Any], sq
 def test_parameters_are_printed_as_the_server_prints_them(server: psycopg.Connection[Any], sql_type: SqlType) -> None:
     if sql_type.kind == "array" or sql_type.sql == "character(4)":
         pytest.skip("no parameters")
-    form = normal_form(sql_type) or str
+    form = sql_type.normal_form or str
     for value, text in zip(VALUES[sql_type], printed(server, sql_type), strict=True):
         try:
-            parsed = parse_parameter(sql_type, value)
+            parsed = sql_type.parse(value)
         except ValueError:
             assert sql_type.name in ("interval", "float4", "float8"), value
         else:
             assert form(parsed) == form(text), value
-            assert family(sql_type) in ("float4", "float8") or parsed == text
+            assert sql_type.family in ("float4", "float8") or parsed == text
 
 
 @pytest.mark.parametrize(
@@ -313,7 +311,7 @@ def test_parameters_are_printed_as_the_server_prints_them(server: psycopg.Connec
 )
 def test_ill_typed_parameters_are_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"expected|cannot be given"):
-        parse_parameter(base(name), text)
+        base(name).parse(text)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +330,7 @@ def test_ill_typed_parameters_are_refused(name: str, text: str) -> None:
     ],
 )
 def test_parameters_in_other_spellings(name: str, text: str, expected: str) -> None:
-    assert parse_parameter(base(name), text) == expected
+    assert base(name).parse(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -346,13 +344,13 @@ def test_parameters_in_other_spellings(name: str, text: str, expected: str) -> N
     ids=lambda t: t.sql,
 )
 def test_what_is_not_known_is_not_guessed(sql_type: SqlType) -> None:
-    assert not comparable(sql_type)
-    assert not orderable(sql_type)
+    assert not sql_type.comparable
+    assert not sql_type.orderable
     with pytest.raises(ValueError, match="not known"):
-        order_form(sql_type)
+        _ = sql_type.order_form
 
 
 def test_order_of_a_collation_is_its_own() -> None:
     german = base("text", collation="deterministic")
-    assert comparable(german)
-    assert not orderable(german)
+    assert german.comparable
+    assert not german.orderable

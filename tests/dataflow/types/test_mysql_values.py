@@ -5,13 +5,15 @@ from itertools import product
 
 import pytest
 
-from dataflow import mysql_types as names
 from dataflow.collations import Collation
 from dataflow.functions.comparison import comparison_forms
-from dataflow.literals import parse_parameter
-from dataflow.order_texts import order_text
 from dataflow.schema import SqlType
-from dataflow.values import comparable, compared_form, family, normal_form, one_text, order_form, orderable
+from dataflow.types import labels
+from dataflow.types.addresses import INET4, INET6
+from dataflow.types.documents import MYSQL_JSON
+from dataflow.types.integers import UINT8
+from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
+from dataflow.types.scalars import MYSQL_UUID
 from tests.fixtures.mariadb import MariaDatabase
 
 #: As a case-insensitive collation compares letters, spaces and commas.
@@ -24,16 +26,18 @@ def base(name: str, sql: str, **other: object) -> SqlType:
 
 
 _LABELS = ("zeta", "alpha", "Mid", "b")
-ENUM = SqlType(names.ENUM, "enum('zeta','alpha','Mid','b')", kind="enum", labels=_LABELS, collation=CI.name, weights=CI)
-SET = base(names.SET, "set('zeta','alpha','Mid','b')", labels=_LABELS, collation=CI.name, weights=CI)
+ENUM = SqlType(
+    labels.ENUM, "enum('zeta','alpha','Mid','b')", kind="enum", labels=_LABELS, collation=CI.name, weights=CI
+)
+SET = base(labels.SET, "set('zeta','alpha','Mid','b')", labels=_LABELS, collation=CI.name, weights=CI)
 
 #: Literals of each type, in several spellings.
 VALUES: dict[SqlType, tuple[str, ...]] = {
     base("int2", "year"): ("1901", "2024", "2155"),
-    base(names.UINT8, "bigint unsigned"): ("0", "1", "10", "9", "9223372036854775808", "18446744073709551615"),
+    base(UINT8, "bigint unsigned"): ("0", "1", "10", "9", "9223372036854775808", "18446744073709551615"),
     base("numeric", "decimal(20,4)"): ("0", "-0.0001", "1.5", "1.50", "-1.5", "9999999999999999.9999", "1e3"),
-    base(names.DATE, "date"): ("0000-00-00", "2024-00-00", "2024-01-00", "2024-02-29", "2024-03-01", "9999-12-31"),
-    base(names.DATETIME, "datetime"): (
+    base(DATE, "date"): ("0000-00-00", "2024-00-00", "2024-01-00", "2024-02-29", "2024-03-01", "9999-12-31"),
+    base(DATETIME, "datetime"): (
         "0000-00-00",
         "2024-02-29",
         "2024-02-29 00:00:01",
@@ -41,7 +45,7 @@ VALUES: dict[SqlType, tuple[str, ...]] = {
         "9999-12-31 23:59:59",
         "0001-01-01",
     ),
-    base(names.DATETIME, "datetime(3)"): (
+    base(DATETIME, "datetime(3)"): (
         "0000-00-00 00:00:00",
         "2024-02-29 00:00:00.1",
         "2024-02-29 00:00:00.099",
@@ -49,18 +53,18 @@ VALUES: dict[SqlType, tuple[str, ...]] = {
         "2024-02-29",
         "9999-12-31 23:59:59.999",
     ),
-    base(names.TIMESTAMP, "timestamp(6)"): (
+    base(TIMESTAMP, "timestamp(6)"): (
         "1970-01-01 00:00:01",
         "2024-02-29 10:00:00.5",
         "2024-02-29 10:00:00.50",
         "2038-01-19 03:14:07.999999",
     ),
-    base(names.TIME, "time"): ("00:00:00", "-00:00:01", "00:00:01", "10:00", "-838:59:59", "838:59:59", "100:00:00"),
-    base(names.TIME, "time(3)"): ("00:00:00", "-0:00:00.5", "-0:00:00.25", "00:00:00.250", "838:59:59.999"),
+    base(TIME, "time"): ("00:00:00", "-00:00:01", "00:00:01", "10:00", "-838:59:59", "838:59:59", "100:00:00"),
+    base(TIME, "time(3)"): ("00:00:00", "-0:00:00.5", "-0:00:00.25", "00:00:00.250", "838:59:59.999"),
     ENUM: ("", "zeta", "ALPHA", "Mid", "b", "mid "),
     SET: ("", "zeta", "alpha", "zeta,alpha", "alpha,Mid,b", "MID", "zeta,b", "b"),
-    base(names.INET4, "inet4"): ("0.0.0.0", "9.255.1.1", "10.0.0.1", "192.0.2.1", "255.255.255.255"),
-    base(names.INET6, "inet6"): (
+    base(INET4, "inet4"): ("0.0.0.0", "9.255.1.1", "10.0.0.1", "192.0.2.1", "255.255.255.255"),
+    base(INET6, "inet6"): (
         "::",
         "::1",
         "::ffff:1.2.3.4",
@@ -71,7 +75,7 @@ VALUES: dict[SqlType, tuple[str, ...]] = {
         "0:0:1::",
         "2001:0db8:0000::1",
     ),
-    base(names.UUID, "uuid"): (
+    base(MYSQL_UUID, "uuid"): (
         "00000000-0000-0000-0000-000000000000",
         "6BA7B810-9dad-11d1-80b4-00c04fd430c8",
         "018f0000-0000-7000-8000-000000000000",
@@ -108,13 +112,13 @@ def printed(mariadb: MariaDatabase, sql_type: SqlType) -> list[str]:
 
 @TYPES
 def test_values_compare_as_the_server_says(mariadb: MariaDatabase, sql_type: SqlType, printed: list[str]) -> None:
-    form = normal_form(sql_type) or str
+    form = sql_type.normal_form or str
     answers = mariadb.query("SELECT a.v = b.v, a.v < b.v FROM v a CROSS JOIN v b ORDER BY a.n, b.n")
-    assert comparable(sql_type)
-    less_form = None if sql_type.name == names.UUID else compared_form(sql_type)
+    assert sql_type.comparable
+    less_form = None if sql_type.name == MYSQL_UUID else sql_type.compared_form
     for (a, b), (equal, less) in zip(product(printed, printed), answers, strict=True):
         assert (form(a) == form(b)) == equal, (a, b)
-        assert not one_text(sql_type) or not equal or a == b
+        assert not sql_type.one_text or not equal or a == b
         if less_form is not None:
             assert (less_form(a) < less_form(b)) == less, (a, b)
             one, other = (f or str for f in comparison_forms("<", sql_type, sql_type))
@@ -123,9 +127,9 @@ def test_values_compare_as_the_server_says(mariadb: MariaDatabase, sql_type: Sql
 
 @TYPES
 def test_order_forms_sort_as_the_server_does(mariadb: MariaDatabase, sql_type: SqlType, printed: list[str]) -> None:
-    if not orderable(sql_type):
+    if not sql_type.orderable:
         pytest.skip("not orderable")
-    order, back = order_form(sql_type), order_text(sql_type)
+    order, back = sql_type.order_form, sql_type.order_text
     by_server = [printed[n - 1] for (n,) in mariadb.query("SELECT n FROM v ORDER BY v, n")]
     assert [order(text) for text in by_server] == sorted(order(text) for text in printed)
     for a, b in product(printed, printed):
@@ -137,16 +141,16 @@ def test_order_forms_sort_as_the_server_does(mariadb: MariaDatabase, sql_type: S
 
 @TYPES
 def test_parameters_are_what_the_server_prints(sql_type: SqlType, printed: list[str]) -> None:
-    form = normal_form(sql_type) or str
+    form = sql_type.normal_form or str
     for given, text in zip(VALUES[sql_type], printed, strict=True):
-        assert form(parse_parameter(sql_type, given)) == form(text), given
+        assert form(sql_type.parse(given)) == form(text), given
 
 
 @TYPES
 def test_normal_forms_are_literals_of_the_same_value(
     mariadb: MariaDatabase, sql_type: SqlType, printed: list[str]
 ) -> None:
-    form = normal_form(sql_type) or str
+    form = sql_type.normal_form or str
     for n, text in enumerate(printed, 1):
         assert mariadb.query(f"SELECT v = {literal(sql_type, form(text))} FROM v WHERE n = {n}") == [(1,)], text
 
@@ -154,51 +158,51 @@ def test_normal_forms_are_literals_of_the_same_value(
 @pytest.mark.parametrize(
     ("sql_type", "text"),
     [
-        (base(names.UINT8, "bigint unsigned"), "-1"),
-        (base(names.UINT8, "bigint unsigned"), "18446744073709551616"),
+        (base(UINT8, "bigint unsigned"), "-1"),
+        (base(UINT8, "bigint unsigned"), "18446744073709551616"),
         (base("int2", "year"), "24"),
         (base("numeric", "decimal(10,2)"), "NaN"),
         (base("float8", "double"), "Infinity"),
         (base("float4", "float"), "nan"),
-        (base(names.DATE, "date"), "2023-02-29"),
-        (base(names.DATE, "date"), "2024-13-01"),
-        (base(names.DATE, "date"), "24-01-01"),
-        (base(names.DATETIME, "datetime"), "2024-01-01 24:00:00"),
-        (base(names.DATETIME, "datetime"), "2024-01-01T10:00:00Z"),
-        (base(names.TIMESTAMP, "timestamp"), "2024-01-01 10:00:00-0800"),
-        (base(names.TIMESTAMP, "timestamp"), "2024-01-01T00:30:00+01:00"),
-        (base(names.TIME, "time"), "839:00:00"),
-        (base(names.TIME, "time"), "10"),
+        (base(DATE, "date"), "2023-02-29"),
+        (base(DATE, "date"), "2024-13-01"),
+        (base(DATE, "date"), "24-01-01"),
+        (base(DATETIME, "datetime"), "2024-01-01 24:00:00"),
+        (base(DATETIME, "datetime"), "2024-01-01T10:00:00Z"),
+        (base(TIMESTAMP, "timestamp"), "2024-01-01 10:00:00-0800"),
+        (base(TIMESTAMP, "timestamp"), "2024-01-01T00:30:00+01:00"),
+        (base(TIME, "time"), "839:00:00"),
+        (base(TIME, "time"), "10"),
         (ENUM, "none"),
         (SET, "alpha,zeta"),
         (SET, "alpha,alpha"),
         (SET, "none"),
         (SET, ","),
-        (base(names.INET4, "inet4"), "1.2.3"),
-        (base(names.INET6, "inet6"), "fe80::1%eth0"),
-        (base(names.INET6, "inet6"), "1.2.3.4"),
-        (base(names.UUID, "uuid"), "1234"),
+        (base(INET4, "inet4"), "1.2.3"),
+        (base(INET6, "inet6"), "fe80::1%eth0"),
+        (base(INET6, "inet6"), "1.2.3.4"),
+        (base(MYSQL_UUID, "uuid"), "1234"),
     ],
 )
 def test_ill_typed_parameters_are_refused(sql_type: SqlType, text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
-        parse_parameter(sql_type, text)
+        sql_type.parse(text)
 
 
 @pytest.mark.parametrize(
     ("sql_type", "text", "expected"),
     [
-        (base(names.TIMESTAMP, "timestamp(3)"), "2024-01-01T00:30:00.5Z", "2024-01-01 00:30:00.500"),
-        (base(names.DATETIME, "datetime"), "2024-01-01 00:30:00.500", "2024-01-01 00:30:00.5"),
-        (base(names.TIME, "time(2)"), "-1:00", "-01:00:00.00"),
-        (base(names.TIME, "time"), "-0:00:00", "00:00:00"),
+        (base(TIMESTAMP, "timestamp(3)"), "2024-01-01T00:30:00.5Z", "2024-01-01 00:30:00.500"),
+        (base(DATETIME, "datetime"), "2024-01-01 00:30:00.500", "2024-01-01 00:30:00.5"),
+        (base(TIME, "time(2)"), "-1:00", "-01:00:00.00"),
+        (base(TIME, "time"), "-0:00:00", "00:00:00"),
         (ENUM, "ZETA", "zeta"),
         (SET, "ZETA,mid ", "zeta,Mid"),
         (base("text", "text", collation=CI.name, weights=CI), "As Is ", "As Is "),
     ],
 )
 def test_parameters_in_other_spellings(sql_type: SqlType, text: str, expected: str) -> None:
-    assert parse_parameter(sql_type, text) == expected
+    assert sql_type.parse(text) == expected
 
 
 def test_text_of_other_character_sets_is_refused() -> None:
@@ -206,27 +210,27 @@ def test_text_of_other_character_sets_is_refused() -> None:
     first_plane = Collation.binary("utf8mb3_bin", pad_space=True)
     for weights, good, bad in ((one_byte, "é", "ł"), (first_plane, "ł日", "😀")):
         text = base("varchar", "varchar", collation=weights.name, weights=weights)
-        assert parse_parameter(text, good) == good
+        assert text.parse(good) == good
         with pytest.raises(ValueError, match=f"character set {weights.charset} is expected"):
-            parse_parameter(text, bad)
+            text.parse(bad)
 
 
 def test_families() -> None:
     text = base("text", "text", collation=CI.name, weights=CI)
-    assert family(text) == family(replace(text, name="varchar", sql="varchar"))
-    assert family(text) != family(base("text", "text"))
-    assert family(base(names.UINT8, "bigint unsigned")) == family(base("int2", "tinyint"))
-    assert family(base(names.DATETIME, "datetime")) == family(base(names.DATETIME, "datetime(3)"))
-    assert family(SET) != family(replace(SET, sql="set('zeta')", labels=("zeta",)))
+    assert text.family == replace(text, name="varchar", sql="varchar").family
+    assert text.family != base("text", "text").family
+    assert base(UINT8, "bigint unsigned").family == base("int2", "tinyint").family
+    assert base(DATETIME, "datetime").family == base(DATETIME, "datetime(3)").family
+    assert SET.family != replace(SET, sql="set('zeta')", labels=("zeta",)).family
 
 
 def test_what_is_not_known_is_not_guessed() -> None:
     unknown = base("text", "text", collation="nondeterministic")
-    assert not comparable(unknown)
-    assert not orderable(unknown)
-    assert not orderable(base(names.UUID, "uuid"))
+    assert not unknown.comparable
+    assert not unknown.orderable
+    assert not base(MYSQL_UUID, "uuid").orderable
     # The empty text may be the label, or no label.
-    assert not orderable(replace(ENUM, labels=("", "a")))
-    assert not comparable(SqlType(names.JSON, "json", "other"))
+    assert not replace(ENUM, labels=("", "a")).orderable
+    assert not SqlType(MYSQL_JSON, "json", "other").comparable
     with pytest.raises(ValueError, match="not known"):
-        compared_form(replace(ENUM, weights=None, collation="nondeterministic"))
+        _ = replace(ENUM, weights=None, collation="nondeterministic").compared_form

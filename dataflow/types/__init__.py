@@ -1,10 +1,10 @@
-"""The words the engine is written in: values, rows, keys, positions.
+"""Values, rows, keys and positions; in this package's modules the SQL types that values are of.
 
 A *value* is the exact text the upstream prints for it (``None`` is NULL). Text is a row's identity: an update from
 ``1.0`` to ``1.00`` is a change although the two are equal. A *key* holds the *normal forms* of values
-(`dataflow.values.normal_form`), in which two values are the same text exactly if the upstream's ``=`` calls them equal.
+(`SqlType.normal_form`), in which two values are the same text exactly if the upstream's ``=`` calls them equal.
 
-Not here: SQL types (`schema`), normal forms and orders (`values`), scalar expressions (`scalar`).
+Not here: SQL types (`sql_type`), scalar expressions (`dataflow.scalar`).
 """
 
 from collections.abc import Iterable

@@ -2,12 +2,10 @@
 
 import pytest
 
-from dataflow.order_texts import order_text
 from dataflow.plan.nodes import OrderTerm
 from dataflow.plan.parts import Cut
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
-from dataflow.values import order_form
 
 _INTEGERS = ["0", "-1", "9223372036854775807", "-9223372036854775808"]
 _NUMBERS = [
@@ -54,8 +52,8 @@ _CASES += [(_ENUM, label) for label in _ENUM.labels]
 
 @pytest.mark.parametrize(("sql_type", "text"), _CASES)
 def test_round_trip(sql_type: SqlType, text: str) -> None:
-    form = order_form(sql_type)
-    found, length = order_text(sql_type)(form(text) + b"rest\0\0")
+    form = sql_type.order_form
+    found, length = sql_type.order_text(form(text) + b"rest\0\0")
     assert (form(found), length) == (form(text), len(form(text)))
     for descending in (False, True):
         ordering = Ordering((OrderTerm(1, descending), OrderTerm(0, nulls_first=True)), (sql_type, sql_type))
