@@ -1,38 +1,22 @@
-"""Which type becomes which without being asked: PostgreSQL's implicit casts, type categories and preferred types."""
+"""Implicit conversions: PostgreSQL's implicit casts, type categories and preferred types, by the names that overloads
+have. The answers are the types' own (`dataflow.types`)."""
 
-_WIDER = ("int2", "int4", "int8", "numeric", "float4", "float8")
-_TEXTS = ("text", "varchar", "bpchar", "name")
-
-#: Implicit casts (``pg_cast.castcontext = 'i'``) between the types that we know.
-IMPLICIT: dict[str, frozenset[str]] = {
-    **{name: frozenset(_WIDER[i + 1 :]) for i, name in enumerate(_WIDER)},
-    "text": frozenset({"varchar", "bpchar", "name"}),
-    "varchar": frozenset({"text", "bpchar", "name"}),
-    "bpchar": frozenset({"text", "varchar", "name"}),
-    "name": frozenset({"text"}),
-    "date": frozenset({"timestamp", "timestamptz"}),
-    "timestamp": frozenset({"timestamptz"}),
-    "time": frozenset({"timetz", "interval"}),
-}
-
-_CATEGORIES: dict[str, str] = {
-    **dict.fromkeys((*_WIDER, "oid"), "N"),
-    **dict.fromkeys(_TEXTS, "S"),
-    **dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz"), "D"),
-    "interval": "T",
-    "bool": "B",
-}
-PREFERRED = frozenset({"float8", "text", "timestamptz", "interval", "bool", "oid"})
+from dataflow.types.registry import named
 
 
 def implicit(source: str, target: str) -> bool:
-    """Whether a value of base type `source` is taken where `target` is expected."""
-    return source == target or target in IMPLICIT.get(source, ())
+    """Whether a value of base type `source` is taken where `target` is expected (``pg_cast.castcontext = 'i'``)."""
+    return source == target or target in named(source).implicit
 
 
 def category(type_name: str) -> str:
     """The type's category; a type without relatives is one of its own."""
-    return _CATEGORIES.get(type_name, type_name)
+    return named(type_name).category or type_name
+
+
+def preferred(type_name: str) -> bool:
+    """Whether the type is the preferred one of its category."""
+    return named(type_name).preferred
 
 
 def common_type(names: list[str]) -> str | None:
@@ -46,6 +30,6 @@ def common_type(names: list[str]) -> str | None:
             continue
         if category(name) != category(chosen):
             return None
-        if chosen not in PREFERRED and implicit(chosen, name) and not implicit(name, chosen):
+        if not preferred(chosen) and implicit(chosen, name) and not implicit(name, chosen):
             chosen = name
     return chosen if all(implicit(name, chosen) for name in names) else None

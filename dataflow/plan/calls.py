@@ -5,9 +5,6 @@ from enum import Enum, auto
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.scalar import Scalar
 
-#: Types whose sums are made of the values: the upstream's own sum of them is not exact, or has no inverse.
-_SUMMED_BY_VALUE = frozenset({"float4", "float8", "interval"})
-
 
 class CallState(Enum):
     """The state of an aggregate call for a group; `ops.aggregate_state` has the partial columns of each."""
@@ -34,7 +31,7 @@ def state_of(call: AggregateCall) -> CallState:
         case AggregateFunction.COUNT:
             return CallState.VALUES if call.distinct else CallState.COUNT
         case AggregateFunction.SUM | AggregateFunction.AVG:
-            by_value = call.distinct or argument_of(call).type.name in _SUMMED_BY_VALUE
+            by_value = call.distinct or argument_of(call).type.rules.summed_by_value
             return CallState.VALUES if by_value else CallState.SUM
         case AggregateFunction.MIN | AggregateFunction.MAX:
             return CallState.VALUES

@@ -11,26 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types, inputs_of
-from dataflow.schema import Catalog, SqlType
+from dataflow.schema import Catalog
 from dataflow.sizing import row_bytes
 
-#: Characters of a value's text, about.
-_WIDTHS = {
-    "bool": 1,
-    "int2": 3,
-    "int4": 6,
-    "int8": 10,
-    "float4": 8,
-    "float8": 12,
-    "numeric": 8,
-    "date": 10,
-    "time": 12,
-    "timestamp": 26,
-    "timestamptz": 29,
-    "uuid": 36,
-    "interval": 12,
-}
-_OTHER_WIDTH = 32
 #: What an index entry takes.
 _ENTRY_BYTES = 120
 #: What a row in the leaf store takes besides its texts: its key, pages that are not quite full; and each name in JSON.
@@ -116,17 +99,13 @@ def _texts_bytes(relation: Relation, sizes: Sizes) -> float:
 
 
 def _types_bytes(relation: Relation) -> float:
-    return sum(map(_width, column_types(relation)))
+    return sum(sql_type.rules.width_bytes for sql_type in column_types(relation))
 
 
 def _with_below(relation: Relation) -> Iterator[Relation]:
     yield relation
     for below in inputs_of(relation):
         yield from _with_below(below)
-
-
-def _width(sql_type: SqlType) -> int:
-    return _WIDTHS.get(sql_type.name, _OTHER_WIDTH) if sql_type.kind == "base" else _OTHER_WIDTH
 
 
 def size_text(relation: Relation, catalog: Catalog) -> str:

@@ -33,8 +33,6 @@ from dataflow.types import Columns, Value
 Name = Callable[[int], str]
 #: Of a statement: an array of texts, or one value.
 Argument = Sequence[Value] | str | None
-#: Types by which the upstream cannot group.
-_WITHOUT_EQUALITY = frozenset({"json", "xml"})
 
 
 def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:
@@ -208,7 +206,8 @@ class _StateColumns:
         if isinstance(value, Literal):
             # A constant is no grouping; as a number it would even be the place of a column.
             self.selected.append(sql)
-        elif sql_type.kind == "base" and sql_type.name in _WITHOUT_EQUALITY:
+        elif sql_type.is_document and not sql_type.comparable:
+            # The upstream cannot group by ``json``.
             self.selected.append(as_text)
             self.grouped[as_text] = None
         else:

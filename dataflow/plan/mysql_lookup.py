@@ -119,7 +119,7 @@ def _call_types(call: AggregateCall) -> list[SqlType]:
         case CallState.ROWS | CallState.COUNT:
             return [INT8]
         case CallState.SUM:
-            return [*([NUMERIC] if argument_of(call).type.name == "numeric" else []), INT8, NUMERIC]
+            return [*([NUMERIC] if argument_of(call).type.is_decimal else []), INT8, NUMERIC]
         case CallState.VALUES:
             return [argument_of(call).type, INT8]
         case CallState.TRUTHS | CallState.LIST:
@@ -137,9 +137,7 @@ def _matches(column: ColumnRef, value: Value) -> bool:
     """Whether any row may have the value: NULL equals nothing, no integer is a fraction (which would be no range)."""
     if value is None:
         return False
-    if column.type.kind != "base" or column.type.name not in ("int2", "int4", "int8", "uint8"):
-        return True
-    return value.removeprefix("-").isdecimal()
+    return not column.type.is_whole or value.removeprefix("-").isdecimal()
 
 
 def _keys(columns: list[ColumnRef], keys: Sequence[Key], name: Name) -> str:
@@ -191,7 +189,7 @@ class _StateColumns:
                 self.selected.append(f"COUNT({self._sql(argument_of(call))})")
             case CallState.SUM:
                 argument = self._sql(argument_of(call))
-                if argument_of(call).type.name == "numeric":
+                if argument_of(call).type.is_decimal:
                     # Where PostgreSQL has the scale: all values of a DECIMAL have the same.
                     self.selected.append("NULL")
                 self.selected += [f"COUNT({argument})", f"SUM({argument})"]

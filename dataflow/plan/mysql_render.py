@@ -18,7 +18,6 @@ _INFIX = {o: o for o in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "%", "&
 }
 _POSTFIX = frozenset({"is null", "is not null", "is true", "is not true", "is false", "is not false"})
 _FUNCTIONS = {"coalesce": "COALESCE", "nullif": "NULLIF", "||": "CONCAT", "abs": "ABS"}
-_NUMBERS = frozenset({"int2", "int4", "int8", "uint8", "numeric"})
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _SCALE = re.compile(r"\((\d+),(\d+)\)")
 _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\x1a": "\\Z"})
@@ -47,19 +46,15 @@ def constant(value: str | None, sql_type: SqlType) -> str:
     """A value of a type, so that it compares with a column of the type as the value does."""
     if value is None:
         return "NULL"
-    if sql_type.kind == "base":
-        match sql_type.name:
-            case "bool":
-                return "TRUE" if value == "t" else "FALSE"
-            case "float8":
-                return _double(value)
-            case "float4":
-                # The column is the double nearest to its single-precision number, not to its text.
-                return _double(repr(float4(value)))
-            case "bytea":
-                return f"x'{value[2:]}'"
-            case name if name in _NUMBERS and _PLAIN_NUMBER.fullmatch(value):
-                return value if value[0] != "-" else f"({value})"
+    if sql_type.is_boolean:
+        return "TRUE" if value == "t" else "FALSE"
+    if sql_type.is_float:
+        # A float4 column is the double nearest to its single-precision number, not to its text.
+        return _double(repr(float4(value)) if sql_type.name == "float4" else value)
+    if sql_type.is_bytes:
+        return f"x'{value[2:]}'"
+    if sql_type.is_number and _PLAIN_NUMBER.fullmatch(value):
+        return value if value[0] != "-" else f"({value})"
     return string(value)
 
 
@@ -103,7 +98,7 @@ def _special(call: Call, arguments: list[str]) -> str:
         case "divide" | "average":
             return f"({arguments[0]} / {arguments[1]})"
         case "/":
-            integers = call.type.name in ("int8", "uint8")
+            integers = call.type.is_whole
             return f"({arguments[0]} {'DIV' if integers else '/'} {arguments[1]})"
         case "cast" | "printed":
             return _cast(call, arguments[0])
@@ -113,16 +108,14 @@ def _special(call: Call, arguments: list[str]) -> str:
 
 def _cast(call: Call, argument: str) -> str:
     source, target = call.arguments[0].type, call.type
-    if target.name == "numeric":
+    if target.is_decimal:
         found = _SCALE.search(target.sql)
         # More digits than the type has: what it prints is never too long.
         return argument if found is None else f"CAST({argument} AS DECIMAL(65,{found[2]}))"
     if target.name == "float8":
         return f"CAST({argument} AS DOUBLE)"
-    integers = ("int2", "int4", "int8", "uint8", "bool")
-    if (source.name in integers and target.name in integers) or (source.name == target.name):
-        return argument
-    if target.name in ("text", "varchar") and source.name in ("text", "varchar"):
+    whole = all(t.is_whole or t.is_boolean for t in (source, target))
+    if whole or source.name == target.name or (source.is_text and target.is_text):
         return argument
     raise ValueError(f"a cast from {source.sql} to {target.sql} is not written for MariaDB and MySQL")
 

@@ -56,7 +56,6 @@ _PREFIX = {"not": "NOT", "neg": "-", "~": "~"}
 _POSTFIX = {"is null", "is not null", "is true", "is not true", "is false", "is not false"}
 #: Functions whose bare names begin a syntax of their own.
 _QUOTED = frozenset({"extract", "overlay", "position", "substring"})
-_NUMBERS = frozenset({"int2", "int4", "int8", "numeric"})
 _UNQUOTED = frozenset("abcdefghijklmnopqrstuvwxyz_")
 _UNQUOTED_REST = _UNQUOTED | frozenset("0123456789")
 
@@ -97,9 +96,10 @@ def render(expression: Scalar, name: ColumnName, typed: bool = True) -> str:
 def _literal(literal: Literal, typed: bool) -> str:
     if literal.value is None:
         return f"NULL::{type_name(literal.type)}" if typed else "NULL"
-    if literal.type.name == "bool" and literal.type.kind == "base":
+    if literal.type.is_boolean:
         return "true" if literal.value == "t" else "false"
-    if literal.type.kind == "base" and (literal.type.name == "int4" or (not typed and literal.type.name in _NUMBERS)):
+    exact = literal.type.is_integer or literal.type.is_decimal
+    if exact and (literal.type.name == "int4" or not typed):
         return literal.value if literal.value[0] != "-" else f"({literal.value})"
     return f"{_string(literal.value)}::{type_name(literal.type)}" if typed else _string(literal.value)
 

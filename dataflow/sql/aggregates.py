@@ -49,10 +49,6 @@ _COUNTING_NULLS = frozenset(
 _ORDERED = _COUNTING_NULLS | {AggregateFunction.STRING_AGG}
 #: Counting a value twice makes a difference.
 _COUNTING = _ORDERED | {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
-#: What becomes text by itself where text is wanted.
-_STRINGS = frozenset({"text", "varchar", "bpchar", "name"})
-#: Types without MIN and MAX in some supported version of the upstream.
-_NO_EXTREMES = frozenset({"bool", "uuid", "bytea", "name"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +179,7 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
         case AggregateFunction.SUM | AggregateFunction.AVG if not summable(sql_type):
             raise UnsupportedQuery(f"{name} of {sql_type.sql} is not kept up to date.")
         case AggregateFunction.MIN | AggregateFunction.MAX:
-            if sql_type.name in _NO_EXTREMES:
+            if not sql_type.rules.extremes:
                 raise UnsupportedQuery(f"{name} of {sql_type.sql} is not kept up to date.")
             return functions.sortable(argument)
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
@@ -205,11 +201,10 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
 
 def _strings(name: str, arguments: Sequence[Scalar]) -> list[Scalar]:
     """What STRING_AGG, by that or another name, puts together: texts, or byte strings."""
-    names = {argument.type.name for argument in arguments if argument.type.kind == "base"}
-    if names == {"bytea"}:
+    if all(argument.type.is_bytes for argument in arguments):
         return list(arguments)
     for argument in arguments:
-        if argument.type.kind != "base" or argument.type.name not in _STRINGS:
+        if not argument.type.is_string:
             raise UnsupportedQuery(f"{name.upper()} of {argument.type.sql} is not kept up to date.")
     return [functions.cast(argument, TEXT) for argument in arguments]
 

@@ -13,9 +13,6 @@ from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.types import TEXT, UNKNOWN
 
-#: Text to functions. (char(n) is not: its trailing spaces count for nothing.)
-TEXTS = frozenset({"text", "varchar", "name"})
-
 
 def constant_of(text: str) -> Literal:
     """A number as it is written in SQL, with the type PostgreSQL gives it."""
@@ -31,7 +28,7 @@ def _parsed(sql_type: SqlType, text: str) -> str:
         if sql_type.kind == "array" and sql_type.element is not None:
             element = sql_type.element
             return arrays.render([None if e is None else element.parse(e) for e in arrays.flat_constant(text)])
-        if sql_type.kind == "base" and sql_type.name == "json":
+        if sql_type.is_document and not sql_type.takes_parameters:
             return json_documents.checked(text)
         return sql_type.parse(text)
     except (ValueError, EvaluationError) as error:
@@ -113,7 +110,6 @@ def text_type(parts: Sequence[Scalar], default: SqlType = TEXT) -> SqlType:
 
 
 __all__ = [
-    "TEXTS",
     "cast",
     "constant_of",
     "folded",

@@ -19,7 +19,6 @@ from dataflow.plan.expressions import BOOL, INT4
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.casting import (
-    TEXTS,
     cast,
     constant_of,
     plain_type,
@@ -76,9 +75,7 @@ def _retyped(expression: Scalar, other: SqlType) -> Scalar:
 def _in_one_type(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
     """char(n) with text as text."""
     names = (left.type.name, right.type.name)
-    if left.type.kind != "base" or right.type.kind != "base" or names[0] == names[1]:
-        return left, right
-    if "bpchar" in names and set(names) <= TEXTS | {"bpchar"}:
+    if left.type.is_string and right.type.is_string and left.type.is_text != right.type.is_text:
         # With varchar, the operator is that of char(n); with text, it is that of text.
         target = type_of("bpchar" if "varchar" in names else "text")
         return cast(left, target), cast(right, target)
@@ -195,7 +192,7 @@ def logical(operator: str, parts: Sequence[Scalar]) -> Scalar:
 def condition(expression: Scalar) -> Scalar:
     """The expression where a boolean must stand."""
     expression = typed(expression, BOOL)
-    if expression.type.name != "bool" or expression.type.kind != "base":
+    if not expression.type.is_boolean:
         raise UnsupportedQuery(f"A condition must be a boolean, this is {expression.type.sql}.")
     return expression
 
@@ -249,7 +246,7 @@ def _common_type(what: str, types: Sequence[SqlType], parts: Sequence[Scalar]) -
     if all(t.kind == "base" for t in types):
         names = [t.name for t in types]
         # varchar and text are the same to everything but a column's declared type.
-        name = "text" if set(names) <= TEXTS and "text" in names else common_type(names)
+        name = "text" if all(t.is_text for t in types) and "text" in names else common_type(names)
         if name is not None:
             found = type_of(name) if len(set(names)) > 1 or types[0].is_string else types[0]
             if not found.is_string:
@@ -268,9 +265,9 @@ def concatenated(name: str, parts: Sequence[Scalar], text: SqlType) -> Scalar:
     for argument in arguments:
         if argument.type.kind not in _CONCATENATED:
             raise UnsupportedQuery(f"{name.upper()} of {argument.type.sql} is not on the list of exact functions.")
-    if name == "concat_ws" and (not arguments or arguments[0].type.name not in TEXTS):
+    if name == "concat_ws" and (not arguments or not arguments[0].type.is_text):
         raise UnsupportedQuery("CONCAT_WS takes a text as separator.")
-    return Call(name, tuple(arguments), text_type([a for a in arguments if a.type.name in TEXTS], text))
+    return Call(name, tuple(arguments), text_type([a for a in arguments if a.type.is_text], text))
 
 
 def count_nulls(name: str, parts: Sequence[Scalar]) -> Scalar:
@@ -287,7 +284,7 @@ def cast_to(expression: Scalar, target: SqlType, text: SqlType) -> Scalar:
 
 def as_text(expression: Scalar, text: SqlType) -> Scalar:
     """What ``||`` makes of an operand that is not text."""
-    if expression.type == UNKNOWN or expression.type.name in TEXTS:
+    if expression.type == UNKNOWN or expression.type.is_text:
         return settled(expression)
     return cast(expression, plain_type(text))
 
@@ -331,10 +328,10 @@ def joined(parts: Sequence[Scalar], text: SqlType) -> Scalar:
     element = parts[0].type.element if parts else None
     if len(parts) > 2 and not (isinstance(parts[2], Literal) and parts[2].value is not None):
         raise UnsupportedQuery("ARRAY_TO_STRING with a text for NULL that is no constant is not known exactly.")
-    if not 2 <= len(parts) <= 3 or element is None or element.kind != "base" or element.name == "bool":
+    if not 2 <= len(parts) <= 3 or element is None or element.kind != "base" or element.is_boolean:
         raise UnsupportedQuery("ARRAY_TO_STRING of these arguments is not on the list of exact functions.")
     delimiter = settled(parts[1])
-    if delimiter.type.name not in TEXTS:
+    if not delimiter.type.is_text:
         raise UnsupportedQuery("ARRAY_TO_STRING takes a text as delimiter.")
     rest = tuple(settled(p) for p in parts[2:])
     return Call("array_to_string", (parts[0], delimiter, *rest), plain_type(text))

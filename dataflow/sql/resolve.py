@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from dataflow.errors import EvaluationError, UnsupportedQuery
 from dataflow.evaluate import SIGNATURES, type_key
-from dataflow.functions.conversions import PREFERRED, category, implicit
+from dataflow.functions.conversions import category, implicit, preferred
 from dataflow.functions.date_fields import to_char_tokens
 from dataflow.functions.folding import ASCII, folds_ascii_plainly
 from dataflow.functions.like import like_matcher
@@ -17,7 +17,7 @@ from dataflow.functions.patterns import regular_expression
 from dataflow.functions.signature import Signature
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql.casting import TEXTS, cast, text_type, typed
+from dataflow.sql.casting import cast, text_type, typed
 from dataflow.sql.types import UNKNOWN, type_of
 
 _UNKNOWN = "unknown"
@@ -55,7 +55,7 @@ def _type_name(sql_type: SqlType) -> str:
 
 
 def _coerced(expression: Scalar, type_name: str) -> Scalar:
-    if type_name == "text" and expression.type.name in TEXTS and expression.type.kind == "base":
+    if type_name == "text" and expression.type.is_text:
         return expression
     target = type_of(type_name)
     expression = typed(expression, target)
@@ -107,7 +107,7 @@ def _most_exact(candidates: list[Signature], types: Sequence[str]) -> list[Signa
 def _most_preferred(candidates: list[Signature], types: Sequence[str]) -> list[Signature]:
     def score(candidate: Signature) -> int:
         pairs = zip(candidate.arguments, types, strict=True)
-        return sum(t != _UNKNOWN and (a == t or (a in PREFERRED and category(a) == category(t))) for a, t in pairs)
+        return sum(t != _UNKNOWN and (a == t or (preferred(a) and category(a) == category(t))) for a, t in pairs)
 
     return _best(candidates, score)
 
@@ -125,8 +125,7 @@ def _by_category(candidates: list[Signature], types: Sequence[str]) -> list[Sign
         else:
             continue
         candidates = [c for c in candidates if category(c.arguments[place]) == chosen]
-        preferred = [c for c in candidates if c.arguments[place] in PREFERRED]
-        candidates = preferred or candidates
+        candidates = [c for c in candidates if preferred(c.arguments[place])] or candidates
     return candidates
 
 

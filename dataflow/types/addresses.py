@@ -38,6 +38,7 @@ TYPES: dict[str, Rules] = {
         order_text=lambda data: (str(IPv4Address(data[:4])), 4),
         parse=_parse_inet4,
         json_form=quoted,
+        extremes=False,
     ),
     INET6: TypeRules(
         comparable=True,
@@ -47,5 +48,6 @@ TYPES: dict[str, Rules] = {
         order_text=lambda data: (str(IPv6Address(data[:16])), 16),
         parse=_parse_inet6,
         json_form=quoted,
+        extremes=False,
     ),
 }

@@ -102,6 +102,7 @@ _FLOAT8 = TypeRules(
     width_bytes=12,
     sum="float8",
     average="float8",
+    summed_by_value=True,
     prints_itself=True,
     category="N",
     preferred=True,

@@ -138,6 +138,7 @@ TYPES: dict[str, Rules] = {
         width_bytes=12,
         sum="interval",
         average="interval",
+        summed_by_value=True,
         prints_itself=True,
         category="T",
         preferred=True,

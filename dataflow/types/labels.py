@@ -128,6 +128,7 @@ def enum(declaration: Declaration) -> TypeRules:
         compared_form=_order_as_text(declaration),
         parse=partial(_parse_enum, declaration),
         schema=schema,
+        extremes=False,
         prints_itself=True,
     )
 
@@ -143,6 +144,7 @@ def _set(declaration: Declaration) -> TypeRules:
         compared_apart=True,
         compared_form=_order_as_text(declaration),
         parse=partial(_parse_set, declaration),
+        extremes=False,
     )
 
 

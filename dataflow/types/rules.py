@@ -102,6 +102,10 @@ class TypeRules:
     #: The names of the types of SUM and AVG; "" if these have no exact form whatever the order of rows.
     sum: str = ""
     average: str = ""
+    #: Whether a sum is made of the values: the upstream's own sum of them is not exact, or has no inverse.
+    summed_by_value: bool = False
+    #: Whether the database of the type has MIN and MAX of it (PostgreSQL, of types that others have too).
+    extremes: bool = True
     #: Whether the cast to ``text`` keeps the text.
     prints_itself: bool = False
     #: PostgreSQL's implicit casts, its category (a type without relatives is one of its own), and whether it is that

@@ -63,6 +63,7 @@ _UUID_RULES = TypeRules(
     json_form=quoted,
     schema={"type": "string", "format": "uuid"},
     width_bytes=36,
+    extremes=False,
     prints_itself=True,
     of_postgres=True,
 )
@@ -77,6 +78,7 @@ TYPES: dict[str, Rules] = {
         json_form=_boolean_json,
         schema={"type": "boolean"},
         width_bytes=1,
+        extremes=False,
         category="B",
         preferred=True,
         of_postgres=True,
@@ -89,6 +91,7 @@ TYPES: dict[str, Rules] = {
         parse=_parse_bytes,
         json_form=_bytes_json,
         schema={"type": "string", "contentEncoding": "base64"},
+        extremes=False,
         prints_itself=True,
         of_postgres=True,
     ),

@@ -60,6 +60,7 @@ def _text(declaration: Declaration) -> TypeRules:
         order_form=weights.order if weights is not None else order_text_bytes if bytewise else None,
         order_text=weights.text if weights is not None else _text_of_bytes if bytewise else None,
         parse=parse,
+        extremes=name != "name",
         prints_itself=True,
         implicit=_IMPLICIT[name],
         category="S",

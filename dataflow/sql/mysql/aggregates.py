@@ -63,8 +63,6 @@ _FUNCTIONS = {
     "sum": AggregateFunction.SUM,
 }
 _COUNTING = frozenset({AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG})
-#: MIN and MAX compare these as text, ORDER BY does not.
-_NO_EXTREMES = frozenset({"mysql_enum", "mysql_set", "mysql_uuid", "inet4", "inet6"})
 
 
 def aggregate_call(written: "WrittenCall", binder: "Binder") -> AggregateCall:
@@ -96,9 +94,10 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
             raise UnsupportedQuery(f"{function.value.upper()} of {sql_type.sql} is not kept up to date.")
         if sql_type.is_float:
             return as_type(argument, FLOAT8)
-        return as_type(argument, decimal(20, 0)) if sql_type.name == "uint8" else argument
+        return as_type(argument, decimal(20, 0)) if sql_type.is_whole and not sql_type.is_integer else argument
     if function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        if sql_type.name in _NO_EXTREMES or sql_type.kind == "enum":
+        # Unlike PostgreSQL, these servers have extremes of conditions and byte strings.
+        if not (sql_type.rules.extremes or sql_type.is_boolean or sql_type.is_bytes):
             raise UnsupportedQuery(f"{function.value.upper()} of {sql_type.sql} is not kept up to date.")
         return functions.sortable(argument)
     return argument

@@ -16,33 +16,11 @@ from cdc.change import TableLayout
 from cdc.postgres.names import qualified_name
 from cdc.postgres.position import parse_lsn
 from dataflow.schema import Catalog, Column, Spread, SqlType, Table, UpstreamView
+from dataflow.types.registry import OF_POSTGRES
 from service.engine.databases.postgres.collations import DEFAULT_COLLATION, PostgresCollation, load_collations
 from service.engine.databases.postgres.source_types import load_kinds
 
 #: Types whose equality, order and text we know. Others are carried as text.
-BASE_TYPES = frozenset(
-    {
-        "bool",
-        "int2",
-        "int4",
-        "int8",
-        "numeric",
-        "float4",
-        "float8",
-        "text",
-        "varchar",
-        "bpchar",
-        "bytea",
-        "date",
-        "time",
-        "timestamp",
-        "timestamptz",
-        "interval",
-        "uuid",
-        "json",
-        "jsonb",
-    }
-)
 #: What ``atttypmod`` is counted from.
 _MODIFIER_BASE = 4
 
@@ -322,7 +300,7 @@ class _Types:
             return SqlType(element.name, f"{element.sql}[]", kind, element, collation=element.collation)
         if row.kind == "e":
             return SqlType(row.name, written, "enum", labels=tuple(row.labels or ()))
-        known = row.schema == "pg_catalog" and row.name in BASE_TYPES
+        known = row.schema == "pg_catalog" and row.name in OF_POSTGRES
         found = self._collations.get(collation, PostgresCollation())
         return SqlType(row.name, written, "base" if known else "other", collation=found.order, folding=found.folding)
 
@@ -330,7 +308,7 @@ class _Types:
         """How a cast to it is written. Some words are other types in SQL's grammar: "char", "bit"."""
         if row.schema != "pg_catalog":
             return qualified_name(row.schema, row.name)
-        if row.name in BASE_TYPES:
+        if row.name in OF_POSTGRES:
             return row.name
         return f'pg_catalog."{row.name}"'
 
@@ -340,9 +318,9 @@ def _limited(sql_type: SqlType, modifier: int) -> SqlType:
     number = modifier - _MODIFIER_BASE
     if number < 0 or sql_type.kind != "base":
         return sql_type
-    if sql_type.name == "bpchar":
+    if sql_type.is_string and not sql_type.is_text:
         return replace(sql_type, sql=f"bpchar({number})")
-    if sql_type.name == "numeric":
+    if sql_type.is_decimal:
         # 11 bits, the highest of which is the sign.
         scale = ((number & 0x7FF) ^ 0x400) - 0x400
         return replace(sql_type, sql=f"numeric({number >> 16 & 0xFFFF},{scale})")
