@@ -19,7 +19,7 @@ from dataflow import arithmetic
 from dataflow.errors import EvaluationError
 from dataflow.functions import array_operations, arrays, comparison, json_building, logic, mysql_numbers
 from dataflow.functions.casts import cast_function
-from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
+from dataflow.functions.compiler import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
 from dataflow.functions.json import JSON
 from dataflow.functions.like import like_matcher

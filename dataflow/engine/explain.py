@@ -19,7 +19,7 @@ from dataflow.plan.lookup import lookup_sql, unordered_by_index, unsupported_by_
 from dataflow.plan.mysql_lookup import lookup_shape
 from dataflow.plan.nodes import Aggregate, Chain, Parameter, Relation, View
 from dataflow.plan.outline import (
-    Step,
+    PlanStep,
     aliases,
     column_names,
     count_text,
@@ -38,7 +38,7 @@ from dataflow.types import Columns, ViewId
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class ExplainedLookup:
     """A statement that the plan runs upstream, and what to warn of."""
 
     relation: Chain | Aggregate
@@ -120,7 +120,7 @@ class Explanation:
 
     # The tree
 
-    def steps(self) -> Step:
+    def steps(self) -> PlanStep:
         """The plan's steps, with what is kept of each input, how it is filled, and who shares it."""
         return outline(self.view.relation, self._catalog, self._notes)
 
@@ -191,7 +191,7 @@ class Explanation:
 
     # Lookups
 
-    def lookups(self) -> list[Lookup]:
+    def lookups(self) -> list[ExplainedLookup]:
         """The statements by which keys are looked up, in the order of the routes; of everything, then of parts."""
         found: dict[tuple[Chain | Aggregate, Columns], None] = {}
         usual = [(node, cover) for cover, nodes in self._usual.items() for node in nodes]
@@ -200,10 +200,11 @@ class Explanation:
                 relation = node.relation if isinstance(node, GroupingNode) else node.source.relation
                 found[relation, tuple(sorted(set(cover)))] = None
         return [
-            Lookup(r, c, _lookup_sql(r, c, self._catalog), unsupported_by_index(r, c, self._catalog)) for r, c in found
+            ExplainedLookup(r, c, _lookup_sql(r, c, self._catalog), unsupported_by_index(r, c, self._catalog))
+            for r, c in found
         ]
 
-    def part_lookups(self) -> list[Lookup]:
+    def part_lookups(self) -> list[ExplainedLookup]:
         """The statement by which a part of a key is looked up, from the beginning; none if keys are kept whole."""
         cover, node = self._leaf.ordered, self._leaf.source
         if cover is None:
@@ -218,7 +219,7 @@ class Explanation:
         columns = tuple(sorted(set(cover.columns)))
         sql = _lookup_sql(node.relation, columns, self._catalog, Part(cover.order, START, END, limit))
         warning = unordered_by_index(node.relation, columns, cover.order[0], self._catalog)
-        return [Lookup(node.relation, columns, sql, warning)]
+        return [ExplainedLookup(node.relation, columns, sql, warning)]
 
     # Forms
 
@@ -256,7 +257,7 @@ class Explanation:
         lines = ["digraph plan {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];']
         count = 0
 
-        def node(step: Step) -> int:
+        def node(step: PlanStep) -> int:
             nonlocal count
             count += 1
             number = count
@@ -301,7 +302,7 @@ def _lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog,
     return lookup_shape(relation, columns, catalog, part)
 
 
-def lookups(view: View, catalog: Catalog) -> list[Lookup]:
+def lookups(view: View, catalog: Catalog) -> list[ExplainedLookup]:
     """The statements by which keys of a view are looked up."""
     return Explanation(view, catalog).lookups()
 
@@ -333,7 +334,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _indented(step: Step, depth: int) -> list[str]:
+def _indented(step: PlanStep, depth: int) -> list[str]:
     pad = "  " * depth
     lines = [f"{pad}{step.title}", *(f"{pad}  {detail}" for detail in step.details)]
     for below in step.inputs:
@@ -341,5 +342,5 @@ def _indented(step: Step, depth: int) -> list[str]:
     return lines
 
 
-def _json(step: Step) -> dict[str, Any]:
+def _json(step: PlanStep) -> dict[str, Any]:
     return {"node": step.title, "details": list(step.details), "inputs": [_json(below) for below in step.inputs]}

@@ -17,7 +17,7 @@ from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate import Group
-from dataflow.ops.partitioned import Partition
+from dataflow.ops.partitions import Partition
 from dataflow.plan.parts import Interval, Part
 from dataflow.sizing import sampled_bytes
 from dataflow.state.index import key_function

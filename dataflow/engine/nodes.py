@@ -17,7 +17,7 @@ from dataflow.engine.key_sizes import KeySizes
 from dataflow.ops.aggregate import Group, Grouping
 from dataflow.ops.block import BlockJoin, Condition
 from dataflow.ops.chain import ChainFunction
-from dataflow.ops.partitioned import Partition, Partitioned
+from dataflow.ops.partitions import Partition, Partitioned
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types
 from dataflow.plan.parts import Interval
 from dataflow.plan.routes import Completion, Route, Source

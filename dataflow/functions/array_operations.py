@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.functions.comparison import element_type
-from dataflow.functions.compiling import Compile, Compiler, Function
+from dataflow.functions.compiler import Compile, Compiler, Function
 from dataflow.scalar import Call
 from dataflow.types import Row, Value
 

@@ -8,7 +8,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from dataflow.functions import arrays, floats, moments
-from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
+from dataflow.functions.compiler import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.scalar import Call, Literal
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
-from dataflow.functions.compiling import Compile, Compiler, Function
+from dataflow.functions.compiler import Compile, Compiler, Function
 from dataflow.json_documents import normalised, quoted
 from dataflow.scalar import Call
 from dataflow.schema import SqlType

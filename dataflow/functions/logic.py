@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from dataflow.bounds import joined
 from dataflow.functions.comparison import comparison_holds
-from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
+from dataflow.functions.compiler import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.scalar import Call
 from dataflow.types import Row, Value
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from dataflow import numeric
-from dataflow.functions.compiling import Compile, Compiler, Function
+from dataflow.functions.compiler import Compile, Compiler, Function
 from dataflow.scalar import Call
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value

@@ -2,7 +2,7 @@
 
 Where the order leaves a choice, the rows' texts decide: the answer is a function of the rows, not of their history.
 
-Not here: which partitions there are and what is known of them (`partitioned`).
+Not here: which partitions there are and what is known of them (`partitions`).
 """
 
 from bisect import bisect_left, insort

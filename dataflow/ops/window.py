@@ -3,7 +3,7 @@
 Where a window's order leaves a choice, the rows' texts decide. A frame's ends never move backwards from row to row, so
 an aggregate's accumulator takes in the rows that enter and gives back those that leave.
 
-Not here: which partitions there are (`partitioned`), what aggregates remember (`aggregate_state`).
+Not here: which partitions there are (`partitions`), what aggregates remember (`aggregate_state`).
 """
 
 from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from dataflow.plan.parts import Cut, Part
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType, Table
 from dataflow.types import Value
-from dataflow.types.rules import Kind
+from dataflow.types.rules import ValueKind
 
 _NEVER = "FALSE"
 
@@ -88,7 +88,7 @@ class _Term:
 
 
 def _is_numbered(sql_type: SqlType) -> bool:
-    return sql_type.rules.kind is Kind.LABELS
+    return sql_type.rules.kind is ValueKind.LABELS
 
 
 def _reversed(terms: Sequence[_Term]) -> list[_Term]:

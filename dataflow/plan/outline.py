@@ -32,12 +32,12 @@ Notes = Callable[[Relation], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One node of an outline: what it does, details, what it reads."""
 
     title: str
     details: tuple[str, ...] = ()
-    inputs: tuple["Step", ...] = ()
+    inputs: tuple["PlanStep", ...] = ()
 
 
 def _nothing(relation: Relation) -> Sequence[str]:
@@ -45,13 +45,13 @@ def _nothing(relation: Relation) -> Sequence[str]:
     return ()
 
 
-def outline(relation: Relation, catalog: Catalog, notes: Notes = _nothing) -> Step:
+def outline(relation: Relation, catalog: Catalog, notes: Notes = _nothing) -> PlanStep:
     """A relation and all below it as steps; `notes` are more details of what is an input of a join or union."""
     if isinstance(relation, Chain):
         names = table_columns(relation, catalog)
         details = [] if relation.predicate is None else [f"where {describe(relation.predicate, names.__getitem__)}"]
         shown = ", ".join(describe(c, names.__getitem__) for c in relation.columns)
-        return Step(f"table {relation.table} ({shown})", tuple(details))
+        return PlanStep(f"table {relation.table} ({shown})", tuple(details))
     match relation:
         case Aggregate():
             return _aggregate_step(relation, catalog, notes)
@@ -60,7 +60,7 @@ def outline(relation: Relation, catalog: Catalog, notes: Notes = _nothing) -> St
         case TopK():
             return _top_k_step(relation, catalog, notes)
         case Union():
-            return Step("union", (), tuple(_input(branch, catalog, notes) for branch in relation.inputs))
+            return PlanStep("union", (), tuple(_input(branch, catalog, notes) for branch in relation.inputs))
         case Block():
             pass
     names = joined_names(relation, catalog)
@@ -69,38 +69,38 @@ def outline(relation: Relation, catalog: Catalog, notes: Notes = _nothing) -> St
         details.append(f"where {describe(relation.predicate, names.__getitem__)}")
     details.append("columns " + ", ".join(describe(c, names.__getitem__) for c in relation.columns))
     title = "join" if len(relation.inputs) > 1 else "select"
-    return Step(title, tuple(details), tuple(_input(i.relation, catalog, notes) for i in relation.inputs))
+    return PlanStep(title, tuple(details), tuple(_input(i.relation, catalog, notes) for i in relation.inputs))
 
 
-def _input(relation: Relation, catalog: Catalog, notes: Notes) -> Step:
+def _input(relation: Relation, catalog: Catalog, notes: Notes) -> PlanStep:
     step = outline(relation, catalog, notes)
     return replace(step, details=(*step.details, *notes(relation)))
 
 
-def _aggregate_step(aggregate: Aggregate, catalog: Catalog, notes: Notes) -> Step:
+def _aggregate_step(aggregate: Aggregate, catalog: Catalog, notes: Notes) -> PlanStep:
     names = column_names(aggregate.input, catalog)
     group = ", ".join(names[c] for c in aggregate.group) or "nothing"
     calls = ", ".join(call_text(call, names) for call in aggregate.calls)
     title = f"aggregate by {group}" + (f": {calls}" if calls else "")
     details = ("a row even for no rows",) if aggregate.scalar else ()
-    return Step(title, details, (outline(aggregate.input, catalog, notes),))
+    return PlanStep(title, details, (outline(aggregate.input, catalog, notes),))
 
 
-def _window_step(window: Window, catalog: Catalog, notes: Notes) -> Step:
+def _window_step(window: Window, catalog: Catalog, notes: Notes) -> PlanStep:
     names = column_names(window.input, catalog)
     calls = ", ".join(window_text(call, names) for call in window.calls)
-    return Step(
+    return PlanStep(
         f"window by {names_text(window.partition, names)}: {calls}", (), (outline(window.input, catalog, notes),)
     )
 
 
-def _top_k_step(top: TopK, catalog: Catalog, notes: Notes) -> Step:
+def _top_k_step(top: TopK, catalog: Catalog, notes: Notes) -> PlanStep:
     names = column_names(top.input, catalog)
     limit = limit_text(count_text(top.limit_rows, None), count_text(top.offset_rows or None, None))
     order = f" order {', '.join(order_text(t, names) for t in top.order)}" if top.order else ""
     ties = " with ties" if top.with_ties else ""
     title = f"first by {names_text(top.partition, names)}:{order} {limit}{ties}"
-    return Step(title, (), (outline(top.input, catalog, notes),))
+    return PlanStep(title, (), (outline(top.input, catalog, notes),))
 
 
 def names_text(columns: Columns, names: Sequence[str]) -> str:

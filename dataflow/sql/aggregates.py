@@ -1,6 +1,6 @@
 """Aggregate functions of a SELECT: collected while its expressions are bound, and the grouping of what stands beside.
 
-While binding, the result of the k-th call is column `FIRST_CALL` + k; `Grouping` turns that, and group columns, into
+While binding, the result of the k-th call is column `FIRST_CALL` + k; `GroupBy` turns that, and group columns, into
 columns of the aggregate.
 """
 
@@ -17,8 +17,8 @@ from dataflow.plan.result_types import average_type, sum_type, summable
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql import functions
+from dataflow.sql.cast_types import TEXT, UNKNOWN
 from dataflow.sql.spans import span_of
-from dataflow.sql.types import TEXT, UNKNOWN
 
 if TYPE_CHECKING:
     from dataflow.sql.bind import Binder
@@ -269,7 +269,7 @@ def refuse_aggregate(node: exp.Expr, binder: "Binder") -> Scalar:
     raise UnsupportedQuery(f"{binder.written_name(node).upper()} is not kept up to date.", span_of(node))
 
 
-class Grouping:
+class GroupBy:
     """The group columns: expressions over the joined row.
 
     Maintains: `expressions` has no expression twice.

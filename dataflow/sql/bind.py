@@ -14,12 +14,12 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.bind_functions import has_others
+from dataflow.sql.cast_types import TEXT
 from dataflow.sql.dialects import dialect_of
 from dataflow.sql.naming import function_name
 from dataflow.sql.scope import Scope
 from dataflow.sql.spans import span_of
 from dataflow.sql.subquery_forms import subquery_form
-from dataflow.sql.types import TEXT
 
 #: What becomes of an aggregate or window function: its result as a scalar.
 OnAggregate = Callable[[exp.Expr, "Binder"], Scalar]

@@ -13,8 +13,8 @@ from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import bind_functions, functions
 from dataflow.sql.bind_functions import has_others
+from dataflow.sql.cast_types import UNKNOWN, cast_type, enum_type, type_of
 from dataflow.sql.parse import parameter_name
-from dataflow.sql.types import UNKNOWN, cast_type, enum_type, type_of
 
 if TYPE_CHECKING:
     from dataflow.sql.bind import Binder

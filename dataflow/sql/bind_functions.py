@@ -12,9 +12,9 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions, resolve
-from dataflow.sql.casting import folded
+from dataflow.sql.cast_types import UNKNOWN, type_of
+from dataflow.sql.coercion import folded
 from dataflow.sql.postgres_grammar import SIGN
-from dataflow.sql.types import UNKNOWN, type_of
 
 if TYPE_CHECKING:
     from dataflow.sql.bind import Binder

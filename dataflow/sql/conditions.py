@@ -16,9 +16,9 @@ from dataflow.plan.expressions import TRUE, used_columns
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions
 from dataflow.sql.bind import Binder
+from dataflow.sql.cast_types import cast_type
 from dataflow.sql.parse import parameter_name, parameter_span
 from dataflow.sql.spans import span_of
-from dataflow.sql.types import cast_type
 
 _RANGES: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}

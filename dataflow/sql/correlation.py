@@ -25,7 +25,7 @@ from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog
 from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
-from dataflow.sql.joined import Joined
+from dataflow.sql.loose_block import LooseBlock
 from dataflow.sql.scope import Scope
 
 OUTER = 3_000_000
@@ -46,7 +46,7 @@ class Domain:
 class Around:
     """What a subquery may name of the SELECT around it."""
 
-    joined: Joined
+    joined: LooseBlock
     scope: Scope
     catalog: Catalog
     #: Beside an aggregate only the group columns are there, so that a domain has the one column.
@@ -93,7 +93,7 @@ def proper(relation: Relation, catalog: Catalog) -> Relation:
 class Correlations:
     """The outer columns that one SELECT names."""
 
-    def __init__(self, around: Around | None, joined: Joined) -> None:
+    def __init__(self, around: Around | None, joined: LooseBlock) -> None:
         self._around = around
         self._joined = joined
         #: Outer column -> the column here that has its values.

@@ -9,7 +9,7 @@ from dataflow.errors import InvalidQuery, Span
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import Aggregate, TopK
 from dataflow.scalar import Scalar
-from dataflow.sql.lowered import Above, Columns, Rows, comparable_group, needed, placed, rows_of
+from dataflow.sql.clauses import Above, Columns, Rows, comparable_group, needed, placed, rows_of
 from dataflow.sql.spans import span_of
 
 

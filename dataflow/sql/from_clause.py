@@ -1,4 +1,4 @@
-"""FROM and WHERE: tables, queries and joins of them, name by name, into one loose block (`joined`).
+"""FROM and WHERE: tables, queries and joins of them, name by name, into one `loose_block`.
 
 A join tree's rows keep their places whatever is joined how; the scopes of its sides say what may be named in ON.
 
@@ -23,8 +23,8 @@ from dataflow.sql.aggregates import refuse_aggregate
 from dataflow.sql.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
 from dataflow.sql.conditions import BoundParameter, bind_conditions
 from dataflow.sql.correlation import Around, Correlations
-from dataflow.sql.joined import Joined, Mark, refuse_pending
-from dataflow.sql.scope import Named, Scope, Source, column_name, find_relation, name_of
+from dataflow.sql.loose_block import LooseBlock, Mark, refuse_pending
+from dataflow.sql.scope import FromItem, Named, Scope, column_name, find_relation, name_of
 from dataflow.sql.sources import Derived, Environment, renamed
 from dataflow.sql.spans import span_of
 from dataflow.sql.subqueries import Subqueries, defaulted
@@ -45,7 +45,7 @@ class FromClause:
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self.joined = Joined()
+        self.joined = LooseBlock()
         self.correlations = Correlations(environment.around, self.joined)
         self.scope = Scope(outer=self.correlations.inside)
         self.subqueries = Subqueries(environment, self)
@@ -267,7 +267,7 @@ class FromClause:
                 Named(n, defaulted(derived, place, offset, self.environment.catalog)) for n, place, _ in derived.columns
             )
         scope = Scope()
-        scope.add(Source(name, columns, table), span_of(node))
+        scope.add(FromItem(name, columns, table), span_of(node))
         if derived.default is not None:
             return _Item(scope, joined=True)
         return _Item(scope, tuple(on))
@@ -405,7 +405,7 @@ def _aliased(scope: Scope, node: exp.Expr) -> Scope:
         raise InvalidQuery("An alias names more columns than there are.", span_of(alias))
     columns = [Named(name, n.column) for name, n in zip(names, scope.star, strict=False)]
     result = Scope()
-    result.add(Source(name_of(alias.this), (*columns, *scope.star[len(names) :])), span_of(node))
+    result.add(FromItem(name_of(alias.this), (*columns, *scope.star[len(names) :])), span_of(node))
     return result
 
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import FALSE
 from dataflow.plan.nodes import TopK
-from dataflow.sql.lowered import Above, Columns, Rows, needed, placed, rows_of
+from dataflow.sql.clauses import Above, Columns, Rows, needed, placed, rows_of
 from dataflow.sql.parse import parameter_name, parameter_span
 from dataflow.sql.spans import span_of
 

@@ -17,11 +17,11 @@ from dataflow.plan.optimize import optimize
 from dataflow.plan.routes import coverable
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
-from dataflow.sql.computed import check_computed
+from dataflow.sql.clauses import Lowered
 from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.empty_tables import rows_of_empty_tables
+from dataflow.sql.exactness import check_exact
 from dataflow.sql.limits import Limit, number_of, parameter_of
-from dataflow.sql.lowered import Lowered
-from dataflow.sql.nothing import rows_of_nothing
 from dataflow.sql.parse import parameter_name, parameter_span, parse
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import Use
@@ -82,7 +82,7 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
         )
     _check_parameters(view, lowered, query)
     view = _optimized(view, catalog, query)
-    check_computed(view.relation)
+    check_exact(view.relation)
     if lowered.scalar and view.parameters:
         if coverable(view.relation, view.key_columns) != view.key_columns:
             raise UnsupportedQuery("No route leads to the one row that an aggregate without GROUP BY has for any key.")
@@ -92,7 +92,7 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
 
 def _rows_for_null(view: View) -> tuple[Row, ...] | None:
     """What the view answers when a parameter is NULL; None if that depends on the parameters of LIMIT and OFFSET."""
-    rows = tuple(rows_of_nothing(view.relation))
+    rows = tuple(rows_of_empty_tables(view.relation))
     if rows and (view.limit_parameter or view.offset_parameter):
         return None
     if view.order:

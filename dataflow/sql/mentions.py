@@ -17,7 +17,7 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.sql.parse import parameter_name, tree_of
 
 
-class Beside(Enum):
+class ParameterUse(Enum):
     """What a parameter stands for, if it is not compared with a column."""
 
     #: Rows: LIMIT, OFFSET.
@@ -29,7 +29,7 @@ class Beside(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BesideColumn:
+class ParameterColumn:
     """A column that a parameter is compared with: its name, and that of its table or alias, "" if there is none."""
 
     table: str
@@ -45,7 +45,7 @@ class Mentions:
     #: Names that the text gives to SELECTs.
     defined: frozenset[str]
     #: By parameter, in the order of the text.
-    parameters: dict[str, tuple[Beside | BesideColumn, ...]]
+    parameters: dict[str, tuple[ParameterUse | ParameterColumn, ...]]
     #: Whether it is a SELECT, or several of them put together.
     is_query: bool
 
@@ -64,7 +64,7 @@ def mentions_of(sql: str, dialect: str) -> Mentions:
         name = _text(table.args.get("db")), table.this.name
         tables.add(name)
         aliases.add((table.alias or table.name, name))
-    parameters: dict[str, list[Beside | BesideColumn]] = {}
+    parameters: dict[str, list[ParameterUse | ParameterColumn]] = {}
     for node in tree.find_all(exp.Placeholder):
         parameters.setdefault(parameter_name(node), []).extend(_beside(node))
     defined = frozenset(cte.alias.lower() for cte in tree.find_all(exp.CTE))
@@ -80,16 +80,16 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg)
 
 
-def _beside(node: exp.Expr) -> Iterator[Beside | BesideColumn]:
+def _beside(node: exp.Expr) -> Iterator[ParameterUse | ParameterColumn]:
     """What a parameter stands beside, if its place says that."""
     parent = node.parent
     while isinstance(parent, exp.Paren | exp.Tuple):
         node, parent = parent, parent.parent
     match parent:
         case exp.Limit() | exp.Offset():
-            yield Beside.COUNT
+            yield ParameterUse.COUNT
         case exp.Like() | exp.RegexpLike():
-            yield Beside.TEXT
+            yield ParameterUse.TEXT
         case exp.In() | exp.Between() if parent.this is not node:
             yield from _column(parent.this)
         case exp.In() | exp.Between():
@@ -98,16 +98,16 @@ def _beside(node: exp.Expr) -> Iterator[Beside | BesideColumn]:
         case _ if isinstance(parent, _COMPARISONS):
             yield from _column(parent.expression if parent.this is node else parent.this)
         case _ if isinstance(parent, _ARITHMETIC):
-            yield Beside.NUMBER
+            yield ParameterUse.NUMBER
         case _:
             return
 
 
-def _column(node: object) -> Iterator[BesideColumn]:
+def _column(node: object) -> Iterator[ParameterColumn]:
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-        yield BesideColumn(_text(node.args.get("table")), node.this.name)
+        yield ParameterColumn(_text(node.args.get("table")), node.this.name)
 
 
-__all__ = ["Beside", "BesideColumn", "Mentions", "mentions_of"]
+__all__ = ["Mentions", "ParameterColumn", "ParameterUse", "mentions_of"]

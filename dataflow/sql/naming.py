@@ -61,7 +61,7 @@ def _shown(query: exp.Expr, sql: str) -> str | None:
 
 def _type_name(node: exp.Expr) -> str | None:
     from dataflow.errors import UnsupportedQuery
-    from dataflow.sql.types import cast_type
+    from dataflow.sql.cast_types import cast_type
 
     try:
         return cast_type(node).name

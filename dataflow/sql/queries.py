@@ -7,9 +7,9 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.nodes import column_types
 from dataflow.scalar import ColumnRef, Scalar
+from dataflow.sql.clauses import Above, Lowered, Output, Sorted, finished, rows_of, sorted_by
 from dataflow.sql.empty_groups import grouped_by_parameters, one_row
 from dataflow.sql.limits import Limit, limited
-from dataflow.sql.lowered import Above, Lowered, Output, Sorted, finished, rows_of, sorted_by
 from dataflow.sql.scope import name_of
 from dataflow.sql.select import PLAIN, SelectLowering, Use, shown_column
 from dataflow.sql.set_operations import combined

@@ -29,9 +29,9 @@ from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog, Table
 from dataflow.sql.aggregates import refuse_aggregate
 from dataflow.sql.bind import Binder
+from dataflow.sql.cast_types import cast_type
 from dataflow.sql.parse import cut_name, parameter_name, tokens_of, tree_of
-from dataflow.sql.scope import Named, Scope, Source, find_table, name_of
-from dataflow.sql.types import cast_type
+from dataflow.sql.scope import FromItem, Named, Scope, find_table, name_of
 from dataflow.types import Row
 
 _CODE_POINT = re.compile(r"\\([0-9a-fA-F]{4})|\\\+([0-9a-fA-F]{6})")
@@ -341,7 +341,7 @@ class _Walk:
     def _bound(self, part: exp.Expr, mention: _Mention) -> Scalar | None:
         scope = Scope()
         named = tuple(Named(column.name, ColumnRef(i, column.type)) for i, column in enumerate(mention.table.columns))
-        scope.add(Source(mention.alias, named), None)
+        scope.add(FromItem(mention.alias, named), None)
         try:
             bound = Binder(self.text, scope, refuse_aggregate, catalog=self.catalog).condition(part)
             compile_predicate(bound)

@@ -55,7 +55,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromItem:
     """One entry of FROM under a name. `table`: its qualified name in the catalog, if it is one without an alias."""
 
     alias: str
@@ -71,7 +71,7 @@ FindOuter = Callable[[exp.Column], Scalar | None]
 class Scope:
     """Tables joined so far, whose columns lie somewhere in one row of concatenated columns."""
 
-    sources: list[Source] = field(default_factory=list)
+    sources: list[FromItem] = field(default_factory=list)
     #: What ``*`` shows and a bare name means: a column that USING merged is there once.
     star: list[Named] = field(default_factory=list)
     outer: FindOuter | None = None
@@ -80,7 +80,7 @@ class Scope:
         """Both, side by side."""
         return Scope([*self.sources, *other.sources], [*self.star, *other.star], self.outer)
 
-    def add(self, source: Source, span: Span | None) -> None:
+    def add(self, source: FromItem, span: Span | None) -> None:
         """Appends an entry of FROM."""
         self.check(source.alias, span)
         self.sources.append(source)
@@ -99,11 +99,11 @@ class Scope:
         gone = [named for _, left, right in merged for named in (left, right)]
         self.star = [one for one, _, _ in merged] + [n for n in self.star if not any(n is g for g in gone)]
 
-    def source(self, node: exp.Expr) -> Source:
+    def source(self, node: exp.Expr) -> FromItem:
         """The source that a qualifier names."""
         return self._require(node, None)
 
-    def _require(self, node: exp.Expr, schema: exp.Expr | None) -> Source:
+    def _require(self, node: exp.Expr, schema: exp.Expr | None) -> FromItem:
         found = self._source(name_of(node), None if schema is None else name_of(schema))
         if found is None:
             hint = _suggestion(name_of(node), (s.alias for s in self.sources))
@@ -145,7 +145,7 @@ class Scope:
     def _around(self, node: exp.Column) -> Scalar | None:
         return None if self.outer is None else self.outer(node)
 
-    def _source(self, alias: str, schema: str | None) -> Source | None:
+    def _source(self, alias: str, schema: str | None) -> FromItem | None:
         for source in self.sources:
             if source.alias == alias and schema in (
                 None,

@@ -1,4 +1,4 @@
-"""A SELECT to a relation: FROM and WHERE to joined rows, then clause after clause (`lowered`) to what is shown.
+"""A SELECT to a relation: FROM and WHERE to joined rows, then clause after clause (`clauses`) to what is shown.
 
 *Invariants*: the relation has a column for everything that is shown, ordered by or asked for by a parameter.
 
@@ -15,18 +15,18 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import Aggregate
 from dataflow.scalar import ColumnRef, Scalar
-from dataflow.sql.aggregates import FIRST_CALL, Calls, Grouping
-from dataflow.sql.beside import FIRST_SUBQUERY, Beside, refuse_beside
+from dataflow.sql.aggregates import FIRST_CALL, Calls, GroupBy
 from dataflow.sql.bind import Binder
+from dataflow.sql.cast_types import UNKNOWN
+from dataflow.sql.clauses import Above, Columns, Lowered, Output, Rows, finished, rows_of, sorted_by, varying
 from dataflow.sql.conditions import BoundParameter, bind_conditions, unify
 from dataflow.sql.distinct import distinct, distinct_on
 from dataflow.sql.from_clause import FromClause
+from dataflow.sql.grouped_subqueries import FIRST_SUBQUERY, GroupedSubqueries, refuse_beside
 from dataflow.sql.limits import Limit, limited
-from dataflow.sql.lowered import Above, Columns, Lowered, Output, Rows, finished, rows_of, sorted_by, varying
 from dataflow.sql.scope import Scope, name_of
 from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
-from dataflow.sql.types import UNKNOWN
 from dataflow.sql.windows import Windows, windowed
 
 _KNOWN = frozenset(
@@ -72,8 +72,8 @@ class SelectLowering:
         self._from = FromClause(self._environment)
         self._calls = Calls()
         self._windows = Windows(select.args.get("windows") or ())
-        self._grouping = Grouping()
-        self._beside = Beside(self._from)
+        self._grouping = GroupBy()
+        self._beside = GroupedSubqueries(self._from)
         self._grouped_rows = self._is_grouped()
 
     def lower(self) -> Lowered:

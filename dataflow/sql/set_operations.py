@@ -17,13 +17,13 @@ from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Blo
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 from dataflow.sql import functions
+from dataflow.sql.cast_types import UNKNOWN
+from dataflow.sql.clauses import Lowered, comparable_group, rows_of
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.dialect import Dialect
 from dataflow.sql.dialects import dialect_of
-from dataflow.sql.keyless import with_same_parameters
-from dataflow.sql.lowered import Lowered, comparable_group, rows_of
 from dataflow.sql.spans import span_of
-from dataflow.sql.types import UNKNOWN
+from dataflow.sql.union_parameters import with_same_parameters
 
 _ZERO = Literal("0", INT8)
 

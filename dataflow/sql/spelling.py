@@ -132,7 +132,7 @@ _RESERVED = frozenset(
 _OUTSIDE = ("pg_read_", "pg_ls_", "pg_stat_file", "pg_current_logfile", "load_file")
 
 
-class Kind(StrEnum):
+class SiteKind(StrEnum):
     """What stands at a site."""
 
     TEXT = "text"
@@ -148,7 +148,7 @@ class Site:
     """
 
     span: Span
-    kind: Kind
+    kind: SiteKind
     values: tuple[str, ...]
     listed: bool = False
     outer: bool = False
@@ -176,11 +176,11 @@ class Spelling:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of its parameters, each once."""
-        return tuple(dict.fromkeys(site.name for site in self.sites if site.kind is Kind.PARAMETER))
+        return tuple(dict.fromkeys(site.name for site in self.sites if site.kind is SiteKind.PARAMETER))
 
     def open_sites(self, *, outer: bool) -> tuple[Site, ...]:
         """The sites that can be parameters: all of them, or parameters and what decides which rows are shown."""
-        return tuple(site for site in self.sites if not outer or site.outer or site.kind is Kind.PARAMETER)
+        return tuple(site for site in self.sites if not outer or site.outer or site.kind is SiteKind.PARAMETER)
 
     def with_names(self, names: Mapping[Site, str]) -> str:
         """The SQL with parameters of these names at their sites."""
@@ -299,13 +299,13 @@ class _Sites:
         name = self.tokens[i + 1].text.split("@")[0]
         listed = self._opens_list(i - 1) and self._kind(i + 2) is TokenType.R_PAREN
         cast = self._kind(i + 2) in (TokenType.DCOLON, TokenType.ALIAS)
-        return i, i + 1, Site(self._span(i, i + 1), Kind.PARAMETER, (name,), listed, cast=cast)
+        return i, i + 1, Site(self._span(i, i + 1), SiteKind.PARAMETER, (name,), listed, cast=cast)
 
     def _list(self, i: int, outer: bool) -> _Found | None:
         """All members of ``IN (…)``."""
         if not self._opens_list(i - 1):
             return None
-        values: list[tuple[Kind, str]] = []
+        values: list[tuple[SiteKind, str]] = []
         at = i
         while (member := self._value(at)) is not None:
             last, kind, text = member
@@ -339,15 +339,15 @@ class _Sites:
         lower = self._value(begin + 1)
         return (lower is not None and lower[0] == i - 2) or self._kind(begin + 1) is TokenType.COLON
 
-    def _value(self, i: int) -> tuple[int, Kind, str] | None:
+    def _value(self, i: int) -> tuple[int, SiteKind, str] | None:
         """The constant that begins there: its last token, its kind and its text."""
         kind = self._kind(i)
         if kind is TokenType.DASH and self._kind(i + 1) is TokenType.NUMBER and _NUMBER.fullmatch(self._raw(i + 1)):
-            return i + 1, Kind.NUMBER, "-" + self._raw(i + 1)
+            return i + 1, SiteKind.NUMBER, "-" + self._raw(i + 1)
         if kind is TokenType.NUMBER and _NUMBER.fullmatch(self._raw(i)):
-            return i, Kind.NUMBER, self._raw(i)
+            return i, SiteKind.NUMBER, self._raw(i)
         if kind is TokenType.STRING and _TEXT.fullmatch(self._raw(i)):
-            return i, Kind.TEXT, self._raw(i)[1:-1].replace("''", "'")
+            return i, SiteKind.TEXT, self._raw(i)[1:-1].replace("''", "'")
         return None
 
 

@@ -4,7 +4,7 @@ EXISTS, IN and ``= ANY`` look for a row of the different values that the subquer
 count rows and NULLs. A value is the one row that the subquery has, or the default of an aggregate without GROUP BY.
 Where only TRUE matters the plan rules make the left input an inner one: a semijoin.
 
-Not here: which names a subquery means (`correlation`), how the inputs are joined (`joined`), syntax (`subquery_forms`).
+Not here: names in a subquery (`correlation`), joins of the inputs (`loose_block`), syntax (`subquery_forms`).
 """
 
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 from dataflow.sql import functions
 from dataflow.sql.bind import Binder
+from dataflow.sql.cast_types import UNKNOWN
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around, proper
 from dataflow.sql.scope import Scope
 from dataflow.sql.sources import Derived, Environment
 from dataflow.sql.spans import span_of
 from dataflow.sql.subquery_forms import ExistsForm, QuantifiedForm, only_truth_matters, subquery_form
-from dataflow.sql.types import UNKNOWN
 
 _ZERO = Literal("0", INT8)
 _FALSE = Literal("f", BOOL)

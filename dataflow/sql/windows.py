@@ -19,19 +19,10 @@ from dataflow.schema import SqlType
 from dataflow.sql import functions
 from dataflow.sql.aggregates import FIRST_WINDOW, WrittenCall, aggregate_call, written_call
 from dataflow.sql.bind import Binder
-from dataflow.sql.lowered import (
-    Above,
-    Columns,
-    Rows,
-    WindowUse,
-    comparable_group,
-    rows_of,
-    sorted_by,
-    varying,
-)
+from dataflow.sql.cast_types import FLOAT8
+from dataflow.sql.clauses import Above, Columns, Rows, WindowUse, comparable_group, rows_of, sorted_by, varying
 from dataflow.sql.scope import name_of
 from dataflow.sql.spans import span_of
-from dataflow.sql.types import FLOAT8
 
 _RANKS: dict[str, SqlType] = {
     "row_number": INT8,

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
-from dataflow.types.rules import Kind, TextForm, TypeRules
+from dataflow.types.rules import TextForm, TypeRules, ValueKind
 
 
 def array(element: TypeRules) -> TypeRules:
     """The rules of arrays of a type."""
-    return TypeRules(kind=Kind.ARRAY, comparable=element.comparable and element.normal_form is None, prints_itself=True)
+    return TypeRules(
+        kind=ValueKind.ARRAY, comparable=element.comparable and element.normal_form is None, prints_itself=True
+    )
 
 
 def array_json(element: TextForm | None, delimiter: str) -> TextForm:

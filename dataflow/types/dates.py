@@ -21,11 +21,11 @@ from dataflow.calendar import (
 )
 from dataflow.types.rules import (
     WIDE_INFINITIES,
-    Kind,
     Parse,
     Rules,
     TextForm,
     TypeRules,
+    ValueKind,
     order_wide,
     quoted,
     wide_number,
@@ -203,7 +203,7 @@ def _moment(
     order: Callable[[str], bytes], text_of: Callable[[int], str], parse: Parse, json_form: TextForm, width_bytes: int
 ) -> TypeRules:
     return TypeRules(
-        kind=Kind.MOMENT,
+        kind=ValueKind.MOMENT,
         comparable=True,
         order_form=order,
         order_text=wide_text(text_of),
@@ -218,7 +218,7 @@ def _moment(
 
 _TIMESTAMP_RULES = _moment(_order_timestamp, timestamp_text, _timestamp_parser(""), _timestamp_json, 26)
 _TIME_RULES = TypeRules(
-    kind=Kind.TIME,
+    kind=ValueKind.TIME,
     comparable=True,
     order_form=_order_time,
     order_text=_time_of_order,

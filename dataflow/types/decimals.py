@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from dataflow import numeric
-from dataflow.types.rules import INVERTED, Declaration, Kind, Rules, TypeRules, quoted
+from dataflow.types.rules import INVERTED, Declaration, Rules, TypeRules, ValueKind, quoted
 
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?")
 SPECIAL_NUMBERS = {
@@ -87,7 +87,7 @@ def _parse_finite(text: str) -> str:
 
 
 _NUMERIC = TypeRules(
-    kind=Kind.DECIMAL,
+    kind=ValueKind.DECIMAL,
     family="number",
     comparable=True,
     normal_form=_normal,

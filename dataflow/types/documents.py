@@ -2,7 +2,7 @@
 
 from dataflow.errors import EvaluationError
 from dataflow.json_documents import normal_form, normalised
-from dataflow.types.rules import Kind, Rules, TypeRules
+from dataflow.types.rules import Rules, TypeRules, ValueKind
 
 #: Of kind ``other``: neither compared nor ordered.
 MYSQL_JSON = "mysql_json"
@@ -16,9 +16,9 @@ def _parse(text: str) -> str:
 
 
 TYPES: dict[str, Rules] = {
-    "json": TypeRules(kind=Kind.DOCUMENT, json_form=None, schema={}, prints_itself=True, of_postgres=True),
+    "json": TypeRules(kind=ValueKind.DOCUMENT, json_form=None, schema={}, prints_itself=True, of_postgres=True),
     "jsonb": TypeRules(
-        kind=Kind.DOCUMENT,
+        kind=ValueKind.DOCUMENT,
         comparable=True,
         normal_form=normal_form,
         one_text=False,

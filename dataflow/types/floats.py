@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dataflow.memo import remembered
 from dataflow.types.decimals import SPECIAL_NUMBERS, is_number
-from dataflow.types.rules import INVERTED, Declaration, Kind, Parse, Rules, TextForm, TypeRules
+from dataflow.types.rules import INVERTED, Declaration, Parse, Rules, TextForm, TypeRules, ValueKind
 
 _INFINITIES = (float("inf"), float("-inf"))
 #: Characters of any float that the upstream prints; parameters may be longer.
@@ -91,7 +91,7 @@ def _float(name: str, mysql_name: str, rules: TypeRules) -> Callable[[Declaratio
 
 
 _FLOAT8 = TypeRules(
-    kind=Kind.FLOAT,
+    kind=ValueKind.FLOAT,
     comparable=True,
     normal_form=remembered(10_000, _PRINTED_CHARACTERS)(lambda text: _normal_text(float(text))),
     one_text=False,

@@ -6,7 +6,7 @@ A ``year`` of these is an ``int2`` to compare and print, and is given with four 
 import re
 from dataclasses import replace
 
-from dataflow.types.rules import Declaration, Kind, Parse, Rules, TypeRules
+from dataflow.types.rules import Declaration, Parse, Rules, TypeRules, ValueKind
 
 #: ``bigint unsigned`` and ``bit``: the digits of an unsigned 64-bit number.
 UINT8 = "uint8"
@@ -53,7 +53,7 @@ def _integer(bits: int, width_bytes: int, sum_: str, wider: tuple[str, ...]) -> 
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     limits = {"minimum": low, "maximum": high} if bits < 32 else {"format": f"int{bits}"}
     return TypeRules(
-        kind=Kind.INTEGER,
+        kind=ValueKind.INTEGER,
         family="number",
         comparable=True,
         order_form=_order,
@@ -97,7 +97,7 @@ TYPES: dict[str, Rules] = {
         preferred=True,
     ),
     UINT8: TypeRules(
-        kind=Kind.UNSIGNED,
+        kind=ValueKind.UNSIGNED,
         family="number",
         comparable=True,
         order_form=_unsigned_order,

@@ -6,7 +6,7 @@ from json.encoder import encode_basestring
 
 from dataflow.calendar import clock_microseconds, interval_parts, interval_text
 from dataflow.memo import remembered
-from dataflow.types.rules import WIDE_INFINITIES, Kind, Rules, TypeRules, order_wide, wide_text
+from dataflow.types.rules import WIDE_INFINITIES, Rules, TypeRules, ValueKind, order_wide, wide_text
 
 _MONTH_DAYS = 30
 _DAY_US = 86_400_000_000
@@ -127,7 +127,7 @@ def _json(text: str) -> str:
 
 TYPES: dict[str, Rules] = {
     "interval": TypeRules(
-        kind=Kind.INTERVAL,
+        kind=ValueKind.INTERVAL,
         comparable=True,
         normal_form=_normal,
         one_text=False,

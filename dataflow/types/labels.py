@@ -8,7 +8,7 @@ text of a set has its labels in the definition's order with commas between.
 from functools import partial
 
 from dataflow.errors import EvaluationError
-from dataflow.types.rules import Declaration, Kind, OrderForm, Rules, TypeRules
+from dataflow.types.rules import Declaration, OrderForm, Rules, TypeRules, ValueKind
 from dataflow.types.texts import order_text_bytes
 
 #: Of kind ``enum``.
@@ -109,7 +109,7 @@ def enum(declaration: Declaration) -> TypeRules:
     schema = {"type": "string", "enum": list(labels)}
     if declaration.name != ENUM:
         return TypeRules(
-            kind=Kind.LABELS,
+            kind=ValueKind.LABELS,
             comparable=True,
             order_form=_label_order(labels),
             order_text=partial(_label_of_order, labels),
@@ -120,7 +120,7 @@ def enum(declaration: Declaration) -> TypeRules:
     ordered = _has_places(declaration)
     places = ("", *labels)
     return TypeRules(
-        kind=Kind.LABELS,
+        kind=ValueKind.LABELS,
         comparable=True,
         order_form=_label_order(places) if ordered else None,
         order_text=partial(_label_of_order, places) if ordered else None,
@@ -136,7 +136,7 @@ def enum(declaration: Declaration) -> TypeRules:
 def _set(declaration: Declaration) -> TypeRules:
     ordered = _has_places(declaration)
     return TypeRules(
-        kind=Kind.LABELS,
+        kind=ValueKind.LABELS,
         family=declaration.sql,
         comparable=True,
         order_form=_set_order(declaration.labels) if ordered else None,

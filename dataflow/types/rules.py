@@ -27,7 +27,7 @@ OrderText = Callable[[bytes], tuple[str, int]]
 Parse = Callable[[str], str]
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """Types whose values functions treat alike."""
 
     INTEGER = auto()
@@ -72,7 +72,7 @@ class Declaration(Protocol):
 class TypeRules:
     """The behaviour of one type's values. The defaults are those of a type that is carried as text."""
 
-    kind: Kind = Kind.OTHER
+    kind: ValueKind = ValueKind.OTHER
     #: Types whose values are compared with each other by their normal forms; "" is the type itself.
     family: str = ""
     #: Whether `normal_form` decides the upstream's ``=``.

@@ -5,7 +5,7 @@ from base64 import b64encode
 from dataclasses import replace
 from json.encoder import encode_basestring
 
-from dataflow.types.rules import Kind, Rules, TypeRules, ascii_text, order_ascii, quoted
+from dataflow.types.rules import Rules, TypeRules, ValueKind, ascii_text, order_ascii, quoted
 
 #: MariaDB's: its order is another than PostgreSQL's, and changed between versions.
 MYSQL_UUID = "mysql_uuid"
@@ -70,7 +70,7 @@ _UUID_RULES = TypeRules(
 
 TYPES: dict[str, Rules] = {
     "bool": TypeRules(
-        kind=Kind.BOOLEAN,
+        kind=ValueKind.BOOLEAN,
         comparable=True,
         order_form=_order_boolean,
         order_text=_boolean_of_order,
@@ -84,7 +84,7 @@ TYPES: dict[str, Rules] = {
         of_postgres=True,
     ),
     "bytea": TypeRules(
-        kind=Kind.BYTES,
+        kind=ValueKind.BYTES,
         comparable=True,
         order_form=order_ascii,
         order_text=ascii_text,

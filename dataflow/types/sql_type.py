@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dataflow.collations import Collation
 from dataflow.types.arrays import array, array_json
 from dataflow.types.registry import rules_of
-from dataflow.types.rules import Kind, OrderForm, OrderText, TextForm, TypeRules, quoted
+from dataflow.types.rules import OrderForm, OrderText, TextForm, TypeRules, ValueKind, quoted
 
 F = TypeVar("F")
 
@@ -61,62 +61,62 @@ class SqlType(_Resolved):
     @property
     def is_integer(self) -> bool:
         """Whether it is ``int2``, ``int4`` or ``int8``."""
-        return self.rules.kind is Kind.INTEGER
+        return self.rules.kind is ValueKind.INTEGER
 
     @property
     def is_whole(self) -> bool:
         """Whether all values are whole numbers."""
-        return self.rules.kind in (Kind.INTEGER, Kind.UNSIGNED)
+        return self.rules.kind in (ValueKind.INTEGER, ValueKind.UNSIGNED)
 
     @property
     def is_decimal(self) -> bool:
         """Whether it is ``numeric``."""
-        return self.rules.kind is Kind.DECIMAL
+        return self.rules.kind is ValueKind.DECIMAL
 
     @property
     def is_float(self) -> bool:
         """Whether it is ``float4`` or ``float8``."""
-        return self.rules.kind is Kind.FLOAT
+        return self.rules.kind is ValueKind.FLOAT
 
     @property
     def is_number(self) -> bool:
         """Whether arithmetic computes with its values."""
-        return self.rules.kind in (Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
+        return self.rules.kind in (ValueKind.INTEGER, ValueKind.UNSIGNED, ValueKind.DECIMAL, ValueKind.FLOAT)
 
     @property
     def is_boolean(self) -> bool:
         """Whether it is the type of conditions."""
-        return self.rules.kind is Kind.BOOLEAN
+        return self.rules.kind is ValueKind.BOOLEAN
 
     @property
     def is_text(self) -> bool:
         """Whether it is text whose trailing spaces count."""
-        return self.rules.kind is Kind.TEXT
+        return self.rules.kind is ValueKind.TEXT
 
     @property
     def is_string(self) -> bool:
         """Whether it is text, padded or not."""
-        return self.rules.kind in (Kind.TEXT, Kind.PADDED_TEXT)
+        return self.rules.kind in (ValueKind.TEXT, ValueKind.PADDED_TEXT)
 
     @property
     def is_bytes(self) -> bool:
         """Whether it is ``bytea``."""
-        return self.rules.kind is Kind.BYTES
+        return self.rules.kind is ValueKind.BYTES
 
     @property
     def is_moment(self) -> bool:
         """Whether it is ``date``, ``timestamp`` or ``timestamptz``."""
-        return self.rules.kind is Kind.MOMENT
+        return self.rules.kind is ValueKind.MOMENT
 
     @property
     def is_interval(self) -> bool:
         """Whether it is ``interval``."""
-        return self.rules.kind is Kind.INTERVAL
+        return self.rules.kind is ValueKind.INTERVAL
 
     @property
     def is_document(self) -> bool:
         """Whether it is ``json`` or ``jsonb`` of PostgreSQL, or ``json`` of MariaDB."""
-        return self.rules.kind is Kind.DOCUMENT
+        return self.rules.kind is ValueKind.DOCUMENT
 
     # Equality and order
 

@@ -5,7 +5,7 @@ of other deterministic collations is not known, and nothing of nondeterministic 
 """
 
 from dataflow.collations import Collation
-from dataflow.types.rules import Declaration, Kind, Parse, Rules, TypeRules
+from dataflow.types.rules import Declaration, Parse, Rules, TypeRules, ValueKind
 
 _MAX_NAME_BYTES = 63
 
@@ -52,7 +52,7 @@ def _text(declaration: Declaration) -> TypeRules:
     bytewise = declaration.collation == "bytes"
     parse = _parse_name if name == "name" else _parse if weights is None else _parser(weights)
     return TypeRules(
-        kind=Kind.TEXT,
+        kind=ValueKind.TEXT,
         family="text" if weights is None else f"text of {declaration.collation}",
         comparable=declaration.collation != "nondeterministic",
         normal_form=None if weights is None else weights.normal,
@@ -72,7 +72,7 @@ def _text(declaration: Declaration) -> TypeRules:
 def _padded_text(declaration: Declaration) -> TypeRules:
     bytewise = declaration.collation == "bytes"
     return TypeRules(
-        kind=Kind.PADDED_TEXT,
+        kind=ValueKind.PADDED_TEXT,
         comparable=declaration.collation != "nondeterministic",
         normal_form=_normal_padded,
         # char(4) always prints four characters.

@@ -10,7 +10,7 @@ import pytest
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import compile_scalar
-from dataflow.functions.compiling import Function
+from dataflow.functions.compiler import Function
 from dataflow.functions.json import JSON
 from dataflow.json_documents import _Document, checked, normal_form, normalised, render
 from dataflow.scalar import Call, ColumnRef

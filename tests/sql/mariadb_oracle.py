@@ -8,7 +8,7 @@ from typing import Any
 from cdc.mysql.position import position_of
 from dataflow.functions import arrays
 from dataflow.schema import SqlType
-from dataflow.sql.filling import fill, template
+from dataflow.sql.parameter_values import fill, template
 from dataflow.sql.scope import schema_and_name
 from dataflow.sql.statement import statement_of
 from service.engine.databases.mysql.address import Address

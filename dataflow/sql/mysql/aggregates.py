@@ -14,6 +14,7 @@ from dataflow.scalar import Call, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql import functions
 from dataflow.sql.aggregates import FIRST_CALL
+from dataflow.sql.cast_types import FLOAT8
 from dataflow.sql.mysql.arithmetic import INCREMENT
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
@@ -24,7 +25,6 @@ from dataflow.sql.mysql.values import (
     printed,
     refuse_printed,
 )
-from dataflow.sql.types import FLOAT8
 
 if TYPE_CHECKING:
     from dataflow.sql.aggregates import WrittenCall

@@ -8,7 +8,8 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.functions.mysql_numbers import quotient_scale
 from dataflow.plan.expressions import INT8
 from dataflow.scalar import Call, Literal, Scalar
-from dataflow.sql.casting import folded
+from dataflow.sql.cast_types import FLOAT8, UNKNOWN
+from dataflow.sql.coercion import folded
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
     MAX_SCALE,
@@ -20,7 +21,6 @@ from dataflow.sql.mysql.values import (
     printed,
     unprinted,
 )
-from dataflow.sql.types import FLOAT8, UNKNOWN
 
 #: ``div_precision_increment``, of which the servers' default is assumed.
 INCREMENT = 4

@@ -7,9 +7,9 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import INT8, TRUE
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql import functions
-from dataflow.sql.casting import folded
+from dataflow.sql.cast_types import FLOAT8, UNKNOWN
+from dataflow.sql.coercion import folded
 from dataflow.sql.mysql import arithmetic, values
-from dataflow.sql.types import FLOAT8, UNKNOWN
 
 if TYPE_CHECKING:
     from dataflow.sql.bind import Binder

@@ -14,10 +14,10 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql.bind_functions import has_others
+from dataflow.sql.cast_types import UNKNOWN
 from dataflow.sql.mysql import arithmetic, calls, values
 from dataflow.sql.mysql.grammar import PARENTHESES
 from dataflow.sql.parse import parameter_name
-from dataflow.sql.types import UNKNOWN
 
 if TYPE_CHECKING:
     from dataflow.sql.bind import Binder

@@ -17,8 +17,8 @@ from dataflow.plan.expressions import BOOL, INT4, INT8
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql import functions
-from dataflow.sql.casting import folded
-from dataflow.sql.types import FLOAT8, TEXT, UNKNOWN
+from dataflow.sql.cast_types import FLOAT8, TEXT, UNKNOWN
+from dataflow.sql.coercion import folded
 
 UINT8 = SqlType("uint8", "bigint unsigned")
 #: Text that is made of constants only: of the connection's collation, which may be any.

@@ -21,7 +21,7 @@ from typing import Any
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog, SqlType
-from dataflow.sql.spelling import Kind, Site, Spelling, spelling_of
+from dataflow.sql.spelling import Site, SiteKind, Spelling, spelling_of
 from dataflow.types import ViewId
 from service.engine.adhoc.parser import Parsing
 from service.engine.views.registry import InstalledView, Status, Tier, ViewRegistry
@@ -178,10 +178,10 @@ def _bound(asked: Sequence[Site], candidate: _Candidate, known: Sequence[Site], 
     for mine, its in zip(asked, known, strict=True):
         if mine.listed != its.listed:
             return None
-        if its.kind is not Kind.PARAMETER:
+        if its.kind is not SiteKind.PARAMETER:
             if (mine.kind, mine.values) != (its.kind, its.values):
                 return None
-        elif mine.kind is Kind.PARAMETER:
+        elif mine.kind is SiteKind.PARAMETER:
             kind = types[its.name].type
             if given.setdefault(its.name, mine.name) != mine.name or kinds.setdefault(mine.name, kind) != kind:
                 return None
@@ -206,9 +206,9 @@ def fits(site: Site, kind: SqlType, dialect: str) -> bool:
         return False
     if dialect != "postgres":
         # Other types of MariaDB and MySQL are compared with constants by rules of their own.
-        if not (kind.is_text if site.kind is Kind.TEXT else kind.is_whole):
+        if not (kind.is_text if site.kind is SiteKind.TEXT else kind.is_whole):
             return False
-    elif site.kind is Kind.NUMBER and not (kind.is_integer or kind.is_decimal):
+    elif site.kind is SiteKind.NUMBER and not (kind.is_integer or kind.is_decimal):
         return False
     try:
         for value in site.values:

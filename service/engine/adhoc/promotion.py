@@ -16,7 +16,7 @@ from time import monotonic
 import structlog
 
 from dataflow.plan.nodes import View
-from dataflow.sql.spelling import Kind, Site, Spelling
+from dataflow.sql.spelling import Site, SiteKind, Spelling
 from dataflow.types import ViewId
 from service.engine.adhoc.match import fits, is_planned
 from service.engine.views.changes import Changes
@@ -120,7 +120,7 @@ class Installing:
         """Whether this query's own constants could be values of the view's parameters."""
         types = {p.name: p for p in reversed(_parameters(plan))}
         return all(
-            site.kind is Kind.PARAMETER or fits(site, types[name].type, self.following.catalog.dialect)
+            site.kind is SiteKind.PARAMETER or fits(site, types[name].type, self.following.catalog.dialect)
             for site, name in names.items()
         )
 
@@ -153,7 +153,7 @@ def name_of(spelling: Spelling) -> str:
     """The name of the view of all queries that are spelt so, whatever the values at their sites; names of parameters do
     not matter, but which of them are the same."""
     numbers = {name: str(n) for n, name in enumerate(spelling.parameters)}
-    kinds = [numbers[site.name] if site.kind is Kind.PARAMETER else site.kind.value for site in spelling.sites]
+    kinds = [numbers[site.name] if site.kind is SiteKind.PARAMETER else site.kind.value for site in spelling.sites]
     text = "\n".join([spelling.words, *kinds])
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
 
@@ -167,9 +167,11 @@ def _texts(spelling: Spelling) -> Iterator[tuple[str, dict[Site, str]]]:
     """The SQL with all constants at sites as parameters, with those that decide which rows are shown, with none."""
     own = {name: f"p{n + 1}" for n, name in enumerate(spelling.parameters)}
     tried: set[str] = set()
-    parameters = tuple(site for site in spelling.sites if site.kind is Kind.PARAMETER)
+    parameters = tuple(site for site in spelling.sites if site.kind is SiteKind.PARAMETER)
     for sites in (spelling.open_sites(outer=False), spelling.open_sites(outer=True), parameters):
-        names = {site: own[site.name] if site.kind is Kind.PARAMETER else f"c{n + 1}" for n, site in enumerate(sites)}
+        names = {
+            site: own[site.name] if site.kind is SiteKind.PARAMETER else f"c{n + 1}" for n, site in enumerate(sites)
+        }
         sql = spelling.with_names(names)
         if sql not in tried:
             tried.add(sql)

@@ -7,7 +7,7 @@ Not here: what such a snapshot is known to have seen (`log_place`,
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from dataflow.sql.filling import fill
+from dataflow.sql.parameter_values import fill
 from dataflow.types import Row
 from service.engine.audit.held_snapshot import Taken
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion

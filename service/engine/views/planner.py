@@ -14,11 +14,11 @@ from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.schema import Catalog
-from dataflow.sql import filling, plan_view
+from dataflow.sql import parameter_values, plan_view
 from dataflow.sql.clock import clock_read
 from dataflow.sql.effects import check_effects
 from dataflow.sql.reads import table_reads
-from dataflow.sql.registered import Expanded, expanded, upstream_views
+from dataflow.sql.registered_views import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
 from service.engine.upstream.results import Described
 from service.engine.upstream.upstream import UpstreamSession
@@ -222,11 +222,11 @@ def parameter_names(view: View | RefreshView) -> list[str]:
 
 
 def template_of(view: View, sql: str, catalog: Catalog) -> str:
-    """The view's SQL as a template that its parameters' values are filled into (`dataflow.sql.filling`)."""
+    """The view's SQL as a template that its parameters' values are filled into (`dataflow.sql.parameter_values`)."""
     types = column_types(view.relation)
     known = {p.name: types[p.column] for p in (*view.parameters, *view.within)}
     known |= {r.name: types[r.column] for r in view.ranges}
-    return filling.template(statement_of(sql, catalog.dialect), known)
+    return parameter_values.template(statement_of(sql, catalog.dialect), known)
 
 
 def place(sql: str, span: Span | None) -> dict[str, object]:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dataflow.ops.partitioned import Partitioned
+from dataflow.ops.partitions import Partitioned
 from dataflow.plan.nodes import Chain, Frame, OrderTerm, TopK, Window, WindowCall, column_types
 from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType

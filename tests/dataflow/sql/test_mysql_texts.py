@@ -8,11 +8,11 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.sql.effects import check_effects
-from dataflow.sql.filling import fill, template
 from dataflow.sql.mysql.grammar import string_value
+from dataflow.sql.parameter_values import fill, template
 from dataflow.sql.parse import parse
 from dataflow.sql.reads import table_reads
-from dataflow.sql.registered import expanded
+from dataflow.sql.registered_views import expanded
 from dataflow.sql.statement import statement_of
 
 _INT = SqlType("int4", "int")

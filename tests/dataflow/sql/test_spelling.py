@@ -3,7 +3,7 @@
 import pytest
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.sql.spelling import Kind, spelling_of
+from dataflow.sql.spelling import SiteKind, spelling_of
 
 SQL = "SELECT id, title FROM stories s WHERE s.author = :author AND id IN (:ids) ORDER BY id LIMIT :n"
 
@@ -44,11 +44,11 @@ def test_another_meaning_has_other_words(other: str) -> None:
 def test_sites_have_their_values() -> None:
     sites = spelling_of("SELECT 1 FROM t WHERE a = 'it''s' AND b IN (1, -2) AND c BETWEEN 1.5 AND :x LIMIT 3").sites
     assert [(site.kind, site.values, site.listed) for site in sites] == [
-        (Kind.TEXT, ("it's",), False),
-        (Kind.NUMBER, ("1", "-2"), True),
-        (Kind.NUMBER, ("1.5",), False),
-        (Kind.PARAMETER, ("x",), False),
-        (Kind.NUMBER, ("3",), False),
+        (SiteKind.TEXT, ("it's",), False),
+        (SiteKind.NUMBER, ("1", "-2"), True),
+        (SiteKind.NUMBER, ("1.5",), False),
+        (SiteKind.PARAMETER, ("x",), False),
+        (SiteKind.NUMBER, ("3",), False),
     ]
 
 

@@ -5,7 +5,7 @@ import pytest
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql.effects import check_effects
-from dataflow.sql.registered import expanded
+from dataflow.sql.registered_views import expanded
 from dataflow.sql.statement import statement_of
 
 INT = SqlType("int4", "int4")

@@ -18,8 +18,8 @@ from cdc.mysql.names import qualified_name
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
-from dataflow.sql.filling import template
-from dataflow.sql.mentions import Beside, BesideColumn, Mentions, mentions_of
+from dataflow.sql.mentions import Mentions, ParameterColumn, ParameterUse, mentions_of
+from dataflow.sql.parameter_values import template
 from dataflow.sql.reads import words_of
 from dataflow.sql.statement import Statement
 from dataflow.types.documents import MYSQL_JSON
@@ -217,13 +217,13 @@ def _parameter_types(
 
 
 def _beside(
-    place: Beside | BesideColumn, mentions: Mentions | None, known: _Known, reading: _Reading
+    place: ParameterUse | ParameterColumn, mentions: Mentions | None, known: _Known, reading: _Reading
 ) -> SqlType | None:
-    if place is Beside.COUNT:
+    if place is ParameterUse.COUNT:
         return _INT8
-    if place is Beside.NUMBER:
+    if place is ParameterUse.NUMBER:
         return _NUMERIC
-    if place is Beside.TEXT or mentions is None:
+    if place is ParameterUse.TEXT or mentions is None:
         return TEXT
     column = place.column.lower()
     tables = {reading.resolved(t) for alias, t in mentions.aliases if not place.table or place.table == alias}

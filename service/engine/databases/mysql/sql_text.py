@@ -1,6 +1,6 @@
 """Texts inside of statements, and names taken apart.
 
-Not here: values of views' parameters (`dataflow.sql.filling`).
+Not here: values of views' parameters (`dataflow.sql.parameter_values`).
 """
 
 import re

@@ -11,11 +11,11 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import substitute
 from dataflow.plan.nodes import Relation, column_types
 from dataflow.scalar import ColumnRef, Literal, Scalar
+from dataflow.sql.clauses import Above, Rows
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around
 from dataflow.sql.from_clause import FromClause
-from dataflow.sql.joined import Joined, refuse_pending
-from dataflow.sql.lowered import Above, Rows
+from dataflow.sql.loose_block import LooseBlock, refuse_pending
 from dataflow.sql.scope import Scope
 from dataflow.sql.subqueries import Subqueries
 
@@ -32,7 +32,7 @@ class _Attached:
     every: bool
 
 
-class Beside:
+class GroupedSubqueries:
     """The subqueries beside one SELECT's aggregate."""
 
     def __init__(self, from_clause: FromClause) -> None:
@@ -76,7 +76,7 @@ class Beside:
                 lambda ref: ref if ref.index < FIRST_SUBQUERY else ColumnRef(ref.index + behind, ref.type),
             )
 
-        joined = Joined(list(rows.inputs), [moved(c) for c in rows.conjuncts], list(above.parameters))
+        joined = LooseBlock(list(rows.inputs), [moved(c) for c in rows.conjuncts], list(above.parameters))
         for a in self._attached:
             joined.append(a.relation)
             if not (a.every and not a.on and not a.parameters):

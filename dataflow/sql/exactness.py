@@ -7,10 +7,10 @@ from dataflow.ops.window import window_rows
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, Window, inputs_of
 
 
-def check_computed(relation: Relation) -> None:
+def check_exact(relation: Relation) -> None:
     """UnsupportedQuery for the first aggregate, window function or order that is not."""
     for below in inputs_of(relation):
-        check_computed(below)
+        check_exact(below)
     try:
         match relation:
             case Aggregate():

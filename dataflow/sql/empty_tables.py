@@ -16,13 +16,13 @@ from dataflow.scalar import Scalar
 from dataflow.types import Row
 
 
-def rows_of_nothing(relation: Relation) -> list[Row]:
+def rows_of_empty_tables(relation: Relation) -> list[Row]:
     """The relation's rows over empty tables; the columns of its parameters are NULL."""
     match relation:
         case Chain():
             return []
         case Union():
-            return [row for branch in relation.inputs for row in rows_of_nothing(branch)]
+            return [row for branch in relation.inputs for row in rows_of_empty_tables(branch)]
         case Aggregate():
             return _grouped(relation)
         case Window():
@@ -38,7 +38,7 @@ def _parts(relation: Relation, columns: Sequence[int]) -> list[list[Row]]:
     types = column_types(relation)
     forms = [(c, types[c].normal_form or str) for c in columns]
     parts: dict[Row, list[Row]] = {}
-    for row in rows_of_nothing(relation):
+    for row in rows_of_empty_tables(relation):
         key = tuple(None if (value := row[c]) is None else form(value) for c, form in forms)
         parts.setdefault(key, []).append(row)
     return list(parts.values())
@@ -65,7 +65,7 @@ def _partitioned(relation: Window | TopK, compute: Callable[[Sequence[Row]], lis
 def _joined(block: Block) -> list[Row]:
     rows: list[Row] = [()]
     for position, item in enumerate(block.inputs):
-        others = rows_of_nothing(item.relation)
+        others = rows_of_empty_tables(item.relation)
         matches = _predicate(_on(block, position, item))
         padding = ((None,) * len(column_types(item.relation)),) if item.left else ()
         rows = [(*row, *other) for row in rows for other in ([o for o in others if matches((*row, *o))] or padding)]

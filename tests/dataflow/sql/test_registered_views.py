@@ -3,7 +3,7 @@
 import pytest
 
 from dataflow.schema import Catalog
-from dataflow.sql.registered import expanded
+from dataflow.sql.registered_views import expanded
 
 LONG = "v" * 63
 

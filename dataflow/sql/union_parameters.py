@@ -13,8 +13,8 @@ from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, S
 from dataflow.plan.rules.rewriting import input_columns, input_of, offsets
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.sql import functions
+from dataflow.sql.clauses import Lowered
 from dataflow.sql.conditions import BoundParameter
-from dataflow.sql.lowered import Lowered
 
 
 @dataclass(frozen=True, slots=True)

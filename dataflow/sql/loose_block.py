@@ -51,7 +51,7 @@ class Mark:
 
 
 @dataclass(slots=True)
-class Joined:
+class LooseBlock:
     """The block in the making."""
 
     inputs: list[BlockInput] = field(default_factory=list)
@@ -140,11 +140,11 @@ class Joined:
         left, right = (item.relation for item in self.inputs[position : position + 2])
         start = offsets(self.inputs)[position]
         local = [shift(part, -start) for part in on]
-        first = Joined([BlockInput(left), BlockInput(right)])
+        first = LooseBlock([BlockInput(left), BlockInput(right)])
         first.join_left(1, local)
         columns = input_columns(Block(tuple(first.inputs), None, ()))
         both = Block(tuple(first.inputs), None, tuple(columns))
-        second = Joined([BlockInput(right), BlockInput(left)])
+        second = LooseBlock([BlockInput(right), BlockInput(left)])
         width, other = len(column_types(left)), len(column_types(right))
         moved = {c: c + other if c < width else c - width for c in range(width + other)}
         second.join_left(1, [substitute(p, lambda r: ColumnRef(moved[r.index], r.type)) for p in local])
