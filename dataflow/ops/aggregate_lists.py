@@ -154,7 +154,7 @@ def _printer(call: AggregateCall, others: list[int]) -> Printer:
     argument = call.argument.type
     match call.function:
         case AggregateFunction.STRING_AGG:
-            return _joined_bytes(others) if argument.name == "bytea" else _joined_text(others)
+            return _joined_bytes(others) if argument.is_bytes else _joined_text(others)
         case AggregateFunction.ARRAY_AGG:
             _check_element(argument)
             return lambda rows: arrays.render([row[0] for row in rows])

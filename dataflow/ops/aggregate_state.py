@@ -119,14 +119,14 @@ def _distinct(call: AggregateCall, inner: Factory) -> Factory:
 
 
 def _sum(call: AggregateCall, argument: SqlType, averages: bool) -> Factory:
-    if averages and call.type.name == "numeric" and (scale := scale_of(call.type)):
-        cut = CutNumericAverage if argument.name == "numeric" else CutIntegerAverage
+    if averages and call.type.is_decimal and (scale := scale_of(call.type)):
+        cut = CutNumericAverage if argument.is_decimal else CutIntegerAverage
         return lambda: cut(scale)
     if argument.is_integer:
         if averages:
             return IntegerAverage
         return BigintSum if call.type.name == "int8" else IntegerSum
-    factories = _SUMS.get(argument.name) if argument.kind == "base" else None
+    factories = _SUMS.get(argument.name) if argument.rules.sum else None
     if factories is None:
         raise ValueError(f"{call.function.value.upper()} of {argument.sql} is not computed here")
     return factories[averages]

@@ -25,6 +25,7 @@ from dataflow.plan.parts import Lookup, Part
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Key, Value
+from dataflow.types.rules import ValueKind
 
 Name = Callable[[int], str]
 _NEVER = "FALSE"
@@ -219,5 +220,5 @@ def _has_texts(sql_type: SqlType) -> bool:
     """Whether the server may take several texts for one value."""
     if sql_type.kind != "base":
         return sql_type.kind != "enum"
-    text = sql_type.name in ("text", "varchar", "json", "mysql_set")
-    return text or (sql_type.normal_form is not None and sql_type.name != "numeric")
+    text = sql_type.is_text or sql_type.is_document or sql_type.rules.kind is ValueKind.LABELS
+    return text or (sql_type.normal_form is not None and not sql_type.is_decimal)

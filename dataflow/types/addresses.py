@@ -39,6 +39,7 @@ TYPES: dict[str, Rules] = {
         parse=_parse_inet4,
         json_form=quoted,
         extremes=False,
+        of_mysql="inet4",
     ),
     INET6: TypeRules(
         comparable=True,
@@ -49,5 +50,6 @@ TYPES: dict[str, Rules] = {
         parse=_parse_inet6,
         json_form=quoted,
         extremes=False,
+        of_mysql="inet6",
     ),
 }

@@ -107,6 +107,7 @@ _FLOAT8 = TypeRules(
     category="N",
     preferred=True,
     of_postgres=True,
+    of_mysql="double",
 )
 _FLOAT4 = replace(
     _FLOAT8,
@@ -116,6 +117,7 @@ _FLOAT4 = replace(
     sum="float4",
     implicit=frozenset({"float8"}),
     preferred=False,
+    of_mysql="float",
 )
 
 TYPES: dict[str, Rules] = {

@@ -157,9 +157,10 @@ def _timestamp_json(text: str) -> str:
 
 
 def _fractional(
-    declaration: Declaration, order_form: OrderForm, order_text: OrderText, parse: Parse, json_form: TextForm
+    declaration: Declaration, name: str, order: tuple[OrderForm, OrderText], parse: Parse, json_form: TextForm
 ) -> TypeRules:
     """A type whose values always print the declared digits of a second."""
+    order_form, order_text = order
     return TypeRules(
         comparable=True,
         normal_form=without_zeros if declaration.sql.endswith(")") else None,
@@ -167,26 +168,33 @@ def _fractional(
         order_text=order_text,
         parse=parse,
         json_form=json_form,
+        of_mysql=name,
     )
 
 
 def _datetime(declaration: Declaration) -> TypeRules:
     parse = _moment_parser(False, _digits(declaration))
-    return _fractional(declaration, _order_moment, ascii_text, parse, _datetime_json)
+    return _fractional(declaration, "datetime", (_order_moment, ascii_text), parse, _datetime_json)
 
 
 def _timestamp(declaration: Declaration) -> TypeRules:
     parse = _moment_parser(True, _digits(declaration))
-    return _fractional(declaration, _order_moment, ascii_text, parse, _timestamp_json)
+    return _fractional(declaration, "timestamp", (_order_moment, ascii_text), parse, _timestamp_json)
 
 
 def _time(declaration: Declaration) -> TypeRules:
-    return _fractional(declaration, _order_time, _time_of_order, _time_parser(_digits(declaration)), quoted)
+    parse = _time_parser(_digits(declaration))
+    return _fractional(declaration, "time", (_order_time, _time_of_order), parse, quoted)
 
 
 TYPES: dict[str, Rules] = {
     DATE: TypeRules(
-        comparable=True, order_form=_order_moment, order_text=ascii_text, parse=_parse_date, json_form=quoted
+        comparable=True,
+        order_form=_order_moment,
+        order_text=ascii_text,
+        parse=_parse_date,
+        json_form=quoted,
+        of_mysql="date",
     ),
     DATETIME: _datetime,
     TIMESTAMP: _timestamp,

@@ -67,3 +67,5 @@ class Plain:
 
 #: What columns of PostgreSQL may be of; others of its types are carried as text.
 OF_POSTGRES = frozenset(name for name in TYPES if named(name).of_postgres)
+#: What columns of MariaDB and MySQL are of, by the name of their type, where that decides it.
+OF_MYSQL = {rules.of_mysql: name for name in TYPES if (rules := named(name)).of_mysql}

@@ -115,6 +115,8 @@ class TypeRules:
     preferred: bool = False
     #: Whether columns of PostgreSQL may be of the type: others of its types are carried as text.
     of_postgres: bool = False
+    #: The name of columns of the type in MariaDB and MySQL, if that is all that there is to their type but a fraction.
+    of_mysql: str = ""
 
 
 #: A type's rules, or those of a declaration where they depend on it.

@@ -97,6 +97,12 @@ TYPES: dict[str, Rules] = {
     ),
     "uuid": _UUID_RULES,
     MYSQL_UUID: replace(
-        _UUID_RULES, order_form=None, order_text=None, width_bytes=32, prints_itself=False, of_postgres=False
+        _UUID_RULES,
+        order_form=None,
+        order_text=None,
+        width_bytes=32,
+        prints_itself=False,
+        of_postgres=False,
+        of_mysql="uuid",
     ),
 }

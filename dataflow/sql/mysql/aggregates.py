@@ -127,7 +127,7 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
 
 def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
     """A call's result as the value that expressions see: an average prints fewer decimals than it has."""
-    if call.function is not AggregateFunction.AVG or call.type.name != "numeric" or call.argument is None:
+    if call.function is not AggregateFunction.AVG or not call.type.is_decimal or call.argument is None:
         return result
     precision, scale = digits(call.argument.type)
     return printed(result, min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)

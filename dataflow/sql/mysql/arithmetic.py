@@ -76,7 +76,7 @@ def _decimals(operator: str, left: Scalar, right: Scalar) -> Scalar:
     inner = i1 + i2 if operator == "*" else max(i1, i2)
     if inner > MAX_SCALE:
         raise UnsupportedQuery(f"{operator} of a quotient or average is not on the list of exact functions.")
-    left, right = (e if e.type.name == "numeric" else as_type(e, decimal(digits(e.type)[0], 0)) for e in (left, right))
+    left, right = (e if e.type.is_decimal else as_type(e, decimal(digits(e.type)[0], 0)) for e in (left, right))
     result = folded(Call(operator, (left, right), decimal(MAX_PRECISION if inner > scale else precision, inner)))
     return printed(result, precision, scale)
 
@@ -122,11 +122,7 @@ def negation(expression: Scalar) -> Scalar:
     elif inner.type.is_float:
         inner = as_type(inner, FLOAT8)
     negated = folded(Call("neg", (inner,), inner.type))
-    return (
-        printed(negated, *digits(expression.type))
-        if inner is not expression and inner.type.name == "numeric"
-        else negated
-    )
+    return printed(negated, *digits(expression.type)) if inner is not expression and inner.type.is_decimal else negated
 
 
 def _negative(constant: Literal) -> Scalar:

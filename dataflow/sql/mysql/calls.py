@@ -75,7 +75,7 @@ def _together(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
 def _chosen(function: str, arguments: tuple[Scalar, ...], parts: Sequence[Scalar]) -> Scalar:
     """The choice; it prints as many decimals as the parts do."""
     result: Scalar = Call(function, arguments, arguments[-1].type)
-    if result.type.name != "numeric":
+    if not result.type.is_decimal:
         return result
     known = [values.digits(t) for p in parts if (t := values.number(p).type) != UNKNOWN]
     return values.printed(result, values.MAX_PRECISION, max(scale for _, scale in known))

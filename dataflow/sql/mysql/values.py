@@ -35,7 +35,9 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 
 def is_unsigned(sql_type: SqlType) -> bool:
     """Whether arithmetic with the type is unsigned."""
-    return sql_type.name == "uint8" or "unsigned" in sql_type.sql or sql_type.sql.startswith("year")
+    return (
+        (sql_type.is_whole and not sql_type.is_integer) or "unsigned" in sql_type.sql or sql_type.sql.startswith("year")
+    )
 
 
 def decimal(precision: int, scale: int) -> SqlType:
@@ -141,7 +143,7 @@ def as_type(expression: Scalar, target: SqlType) -> Scalar:
     """A number as one of a type that all its values are of."""
     if isinstance(expression, Literal) and expression.value is None:
         return Literal(None, target)
-    if expression.type == target or (expression.type.name == target.name and expression.type.name != "numeric"):
+    if expression.type == target or (expression.type.name == target.name and not target.is_decimal):
         return expression
     return folded(Call("cast", (expression,), target))
 

@@ -100,7 +100,7 @@ def _read(rows: list[tuple[Cell, ...]], readers: Sequence[_Reader | None]) -> li
 def _lookup_reader(info: ColumnInfo, sql_type: SqlType) -> _Reader | None:
     if sql_type.name == "float4":
         return _float4
-    if sql_type.name == "bool":
+    if sql_type.is_boolean:
         return _truth
     return _answer_reader(info)
 

@@ -13,12 +13,10 @@ from cdc.column_type import ColumnType
 from cdc.mysql.values import BYTES, TEXTS
 from dataflow.collations import Collation
 from dataflow.schema import SqlType
-from dataflow.types.addresses import INET4, INET6
 from dataflow.types.documents import MYSQL_JSON
 from dataflow.types.integers import UINT8
 from dataflow.types.labels import ENUM, SET
-from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
-from dataflow.types.scalars import MYSQL_UUID
+from dataflow.types.registry import OF_MYSQL
 
 #: By name: the type of signed, and that of unsigned numbers.
 _INTEGERS = {
@@ -30,10 +28,7 @@ _INTEGERS = {
     "year": ("int2", "int2"),
     "bit": (UINT8, UINT8),
 }
-_FLOATS = {"float": "float4", "double": "float8"}
-_TIMES = {"date": DATE, "datetime": DATETIME, "timestamp": TIMESTAMP, "time": TIME}
 _WITH_FRACTION = frozenset({"datetime", "timestamp", "time"})
-_OTHERS = {"uuid": MYSQL_UUID, "inet4": INET4, "inet6": INET6}
 #: A label, with its quotes doubled.
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
@@ -93,10 +88,8 @@ def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
         return SqlType(_INTEGERS[name][row.unsigned], written + (" unsigned" if " unsigned" in row.column_type else ""))
     if name == "decimal":
         return SqlType("numeric", f"decimal({row.precision},{row.scale})")
-    if name in _FLOATS:
-        return SqlType(_FLOATS[name], name)
-    if name in _TIMES:
-        return SqlType(_TIMES[name], f"{name}({row.fraction})" if row.fraction else name)
+    if name in OF_MYSQL:
+        return SqlType(OF_MYSQL[name], f"{name}({row.fraction})" if row.fraction else name)
     if name in TEXTS:
         collation, weights = _collation(row.collation, collations)
         kind = "varchar" if name in ("char", "varchar") else "text"
@@ -108,8 +101,6 @@ def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
         return SqlType(label, row.column_type, kind, labels=row.labels, collation=collation, weights=weights)
     if name in BYTES:
         return SqlType("bytea", name)
-    if name in _OTHERS:
-        return SqlType(_OTHERS[name], name)
     return SqlType(MYSQL_JSON if name == "json" else name, name, "other")
 
 
