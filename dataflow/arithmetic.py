@@ -244,5 +244,5 @@ def to_integer(text: str, type_name: str) -> str:
 
 
 def average(total: str, count: int) -> str:
-    """What AVG prints for `count` values (at least one) whose SUM is `total`."""
+    """AVG as printed, of `count` values (at least one) whose SUM is `total`."""
     return total if total in _SPECIAL else numeric.divide(parse(total), scale_of(total), count)

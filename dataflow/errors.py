@@ -28,7 +28,7 @@ class Span:
 
 
 class UnsupportedQuery(Exception):
-    """No incremental plan for this SQL (yet): normal flow, with the reason and the place in the text."""
+    """A query without an incremental plan: normal flow, with the reason and the place in the text."""
 
     def __init__(self, reason: str, span: Span | None = None) -> None:
         super().__init__(reason)

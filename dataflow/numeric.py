@@ -36,7 +36,7 @@ def render(value: Decimal) -> str:
 
 
 def divide(value: Decimal, scale: int, divisor: int) -> str:
-    """What PostgreSQL prints for a numeric of that scale divided by a positive integer."""
+    """Divides a numeric of that scale by a positive integer, as PostgreSQL prints it."""
     by = Decimal(divisor)
     return render(quotient(value, by, quotient_scale(value, scale, by, 0)))
 

@@ -1,4 +1,4 @@
-"""What the engine knows of the upstream's catalog: types, columns, tables, keys.
+"""The upstream's catalog, as far as the engine uses it: types, columns, tables, keys.
 
 Not here: what is known of a type's values (`types`); who reads the catalog (`service.upstream`).
 """
@@ -67,7 +67,7 @@ _TEXT = SqlType("text", "text", collation="deterministic")
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What a view may read, by qualified name, and the schemas a bare name is searched in."""
+    """The tables and views that SQL may read, by qualified name, and the search path of bare names."""
 
     tables: dict[str, Table] = field(default_factory=dict)
     search_path: tuple[str, ...] = ("public",)

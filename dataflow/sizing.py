@@ -42,7 +42,7 @@ def row_bytes(row: Row) -> int:
 
 
 def rows_bytes(rows: Sequence[Row], own_from: int = 0) -> int:
-    """What rows of one relation take; the texts of columns before `own_from` are not theirs.
+    """Bytes of rows of one relation; the texts of columns before `own_from` are not theirs.
 
     Each is measured. Rows come in some batches and go in others: a sum in which a few stood for them would wander off.
     """

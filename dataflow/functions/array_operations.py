@@ -24,7 +24,7 @@ def _same(text: str) -> str:
 
 
 def _form(call: Call, place: int) -> Form:
-    """What the elements of an argument are compared by."""
+    """The form by which the elements of an argument are compared."""
     element = element_type(call.arguments[place].type)
     if not element.comparable:
         raise ValueError(f"equality of {element.sql} is not known")

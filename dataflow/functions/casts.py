@@ -276,7 +276,7 @@ _OTHER: dict[tuple[str, str], Cast] = {
 
 
 def _limited(target: SqlType, source: SqlType) -> Cast:
-    """What a length, or a precision and scale, does to a value of the plain type."""
+    """The cast of a value of the plain type to a length, or to a precision and scale."""
     found = _TYPMOD.fullmatch(target.sql)
     if found is None:
         raise ValueError(f"a cast to {target.sql} is not known")

@@ -24,7 +24,7 @@ _EQUALITIES = ("=", "<>")
 
 
 def comparison_forms(operator: str, left: SqlType, right: SqlType) -> tuple[Form | None, Form | None]:
-    """What to compare values of these types by; None: their texts. ValueError if it is not known."""
+    """The forms by which values of these types are compared; None: their texts. ValueError if they are not known."""
     if left.name != right.name and left.is_number and right.is_number:
         return _number_forms(left, right)
     if left.name != right.name and left.is_moment and right.is_moment:

@@ -1,4 +1,4 @@
-"""What the families whose functions are not plain ones of texts compile with."""
+"""The compiler's interface to families whose functions are not plain functions of texts."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -115,7 +115,7 @@ def _scalar_element(text: str, index: str) -> str | None:
 
 
 def _path(text: str, path: str) -> str | None:
-    """What a path of keys and subscripts leads to."""
+    """Follows a path of keys and subscripts."""
     steps = _steps(path)
     return None if steps is None else _at(text.strip(_SPACES), steps)
 
@@ -149,7 +149,7 @@ def _at(text: str, steps: list[str]) -> str | None:
 
 
 def as_text(value: str | None) -> str | None:
-    """What ``->>`` makes of a json value."""
+    """A json value as ``->>`` prints it."""
     if value is None:
         return None
     bare = value.lstrip(_SPACES) if value[0] in _SPACES else value

@@ -61,7 +61,7 @@ def json_key(sql_type: SqlType) -> JsonText:
 
 
 def jsonb_order(text: str) -> tuple[int, bytes]:
-    """What ``jsonb`` sorts an object's keys by."""
+    """The sort key of an object's keys in ``jsonb``."""
     data = text.encode()
     return len(data), data
 

@@ -74,7 +74,7 @@ class _Wild:
 
 @remembered(entries=500)
 def like_matcher(pattern: str) -> Match:
-    """What says whether a text is like the pattern. ValueError if that ends with a backslash that escapes nothing."""
+    """Compiles a pattern to a predicate over texts. ValueError if that ends with a backslash that escapes nothing."""
     if len(pattern) > _MAX_PATTERN:
         raise EvaluationError(f"not computed: a LIKE pattern of more than {_MAX_PATTERN} characters")
     pieces = _pieces(pattern)
@@ -114,7 +114,7 @@ def _in_order(pieces: list[_Piece]) -> Match:
 
 
 def _pieces(pattern: str) -> list[_Piece]:
-    """What stands before, between and behind ``%``; empty ones only at the ends."""
+    """Splits a pattern at ``%``; empty pieces only at the ends."""
     pieces: list[list[str | None]] = [[]]
     for token in _TOKEN.findall(pattern):
         match token[0]:

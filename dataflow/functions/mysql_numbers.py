@@ -39,7 +39,7 @@ def divided(value: Decimal, divisor: Decimal, scale: int) -> str:
 
 
 def average(sql_type: SqlType) -> Callable[[str, int], str] | None:
-    """What makes an AVG of that type of a sum and a count; None if the type has no scale, as PostgreSQL's has none."""
+    """Makes AVG of that type from a sum and a count; None if the type has no scale, as PostgreSQL's has none."""
     scale = scale_of(sql_type)
     return (lambda total, count: divided(numeric.parse(total), Decimal(count), scale)) if scale else None
 

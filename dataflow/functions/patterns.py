@@ -107,7 +107,7 @@ class _Translation:
         return parts
 
     def _piece(self, c: str, quantifiable: bool) -> tuple[str, bool]:
-        """What the next characters become, and whether a quantifier may follow."""
+        """Translates the next characters; also says whether a quantifier may follow."""
         self._position += 1
         self.branches = self.branches or c in "(|"
         self.ends_quantified = c in "*+?{"

@@ -1,4 +1,4 @@
-"""What the families' tables are made of: a function by the types of its arguments, as PostgreSQL's catalog has them.
+"""Overloads, of which the families' tables consist: a function by its arguments' types, as in PostgreSQL's catalog.
 
 A table is complete in that sense: where PostgreSQL has an overload on types that we know, it is listed, without a
 function if it is not computed here, so that a call resolves to the same overload as upstream.

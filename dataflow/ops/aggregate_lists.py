@@ -1,4 +1,4 @@
-"""What STRING_AGG, ARRAY_AGG and the JSON aggregates remember: a histogram of rows of their columns, kept in order once
+"""The state of STRING_AGG, ARRAY_AGG and the JSON aggregates: a histogram of rows of their columns, kept in order once
 somebody has asked for the list.
 
 A list's columns are its argument, further arguments and ORDER BY expressions, each once. Where ORDER BY leaves a choice
@@ -118,7 +118,7 @@ def _place(entry: tuple[bytes, Row]) -> bytes:
 
 
 class ListKind:
-    """What all groups of a call have in common."""
+    """The compiled parts of a call, shared by its groups."""
 
     __slots__ = ("_ordering", "key_of", "print", "skips_nulls", "width")
 
@@ -142,7 +142,7 @@ class ListKind:
         self._ordering = Ordering(order, types)
 
     def place(self, row: Row) -> bytes:
-        """Where a row stands in the list; no two have the same place."""
+        """Returns a row's place in the list; no two rows have the same."""
         return self._ordering.place_of_row(row) + repr(row).encode()
 
 
@@ -228,6 +228,6 @@ def _json_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
 
 
 def _jsonb_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
-    """Of equal keys the last counts; the shortest key comes first."""
+    """Builds an object: the last of equal keys counts, and the shortest key comes first."""
     pair = _json_pairs(key_type, jsonb_text(value_type), at)
     return lambda rows: jsonb_object(dict(map(pair, rows)))

@@ -1,5 +1,4 @@
-"""What an aggregate remembers of a group, per call: enough to take rows away again and print the upstream's very
-answer.
+"""The state of an aggregate's group, per call: enough to remove rows again and to print the upstream's very answer.
 
 All aggregates share one frame (`aggregate_accumulator`): an accumulator adds a value so many times (negative: takes it
 away), merges the partial columns of a looked-up *state row*, and prints its result.

@@ -1,4 +1,4 @@
-"""What COUNT, SUM, AVG, BOOL_AND and BOOL_OR remember: numbers that values are added to and taken away from, exactly.
+"""The state of COUNT, SUM, AVG, BOOL_AND and BOOL_OR: numbers that values are added to and removed from, exactly.
 
 A numeric's sum prints with the largest scale of its inputs, so sums are kept by scale: taking the last value of that
 scale away makes the scale smaller, as in the upstream. Floats are summed as exact rationals and rounded once, when
@@ -124,7 +124,7 @@ class IntegerAverage(IntegerSum):
 
 
 def not_finite(special: dict[str, int]) -> Value:
-    """What NaN and infinities, by their numbers, make of a sum; None if there are none."""
+    """Returns the sum that NaN and infinities, by their numbers, decide; None without any."""
     up, down = special.get("Infinity", 0), special.get("-Infinity", 0)
     if special.get("NaN", 0) or (up and down):
         return "NaN"
@@ -171,7 +171,7 @@ class NumericSum:
         return sum(c for c, _ in self.by_scale.values()) + sum(self.special.values())
 
     def not_finite(self) -> Value:
-        """What NaN and infinities make of the sum; None if there are none."""
+        """Returns the sum that NaN and infinities decide; None without any."""
         return not_finite(self.special)
 
     def total(self) -> Decimal:
@@ -237,7 +237,7 @@ class FloatSum:
         return _units(float(text))
 
     def not_finite(self) -> Value:
-        """What NaN and infinities make of the sum; None if there are none."""
+        """Returns the sum that NaN and infinities decide; None without any."""
         return not_finite(self.special)
 
     def values(self) -> int:

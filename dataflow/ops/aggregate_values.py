@@ -1,4 +1,4 @@
-"""What MIN, MAX and the DISTINCT forms of COUNT, SUM and AVG remember: a histogram of the values, by their texts.
+"""The state of MIN, MAX and the DISTINCT forms of COUNT, SUM and AVG: a histogram of the values, by their texts.
 
 Not here: lists of values (`aggregate_lists`).
 """

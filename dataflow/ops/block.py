@@ -1,4 +1,5 @@
-"""The join block: an n-way equi-join over materialized inputs, without state of its own.
+"""The join block: an n-way equi-join over materialized inputs, without state of its own ("delta
+join").
 
 Its output delta is the sum over inputs i of the change of input i joined with the *new* state of the inputs before i
 and the *old* state (new minus change) of those after i. That telescopes: it is what replacing the inputs one by one by
@@ -155,7 +156,7 @@ class BlockJoin:
         return bound
 
     def conditions(self, order: Sequence[int]) -> list[Condition | None]:
-        """What is asked when inputs are bound in this order, each time that one more is."""
+        """Returns the conditions to check as inputs are bound in this order, for each input."""
         return [self.condition(parts) for parts in conditions(self.block, order)]
 
     def condition(self, parts: Sequence[Scalar]) -> Condition | None:
@@ -312,14 +313,14 @@ class BlockJoin:
     def _matching(
         self, keeps: Callable[[Row], bool], rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]
     ) -> Replacement:
-        """What leaves and what enters a left input's place in one combination."""
+        """Returns the rows removed and added at a left input's place in one combination."""
         gone, come = ([row for row in side if keeps(row)] for side in rows)
         if not gone and not come:
             return gone, come
         return self._with_padding((gone, come), {row: times for row, times in now.items() if keeps(row)})
 
     def _with_padding(self, rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]) -> Replacement:
-        """What leaves and what enters a left input's place, where `now` matches are; None is padding, at the end."""
+        """Returns the rows removed and added at a left input's place with `now` matches; None is padding, and last."""
         gone, come = rows
         had = bool(gone) or len(now) > len(come) or sum(now.values()) > len(come)
         if had is bool(now):

@@ -41,7 +41,7 @@ class WindowPartition:
         self.rows = {}
 
     def output(self) -> Bag:
-        """What becomes of the rows."""
+        """Computes the output rows."""
         for row, times in self.rows.items():
             if times < 0:
                 raise InvariantViolation(f"{row} is in its partition {times} times")
@@ -288,5 +288,5 @@ def _ranked_bytes(rows: Sequence[Row]) -> int:
 
 
 def _missing(bag: Mapping[Row, int], other: Mapping[Row, int]) -> list[Row]:
-    """What `bag` has and `other` has not, copies repeated."""
+    """Returns the rows of `bag` that `other` lacks, with their copies."""
     return [row for row, times in bag.items() for _ in range(times - other.get(row, 0))]

@@ -31,7 +31,7 @@ def rank_function(order: Sequence[OrderTerm], types: Sequence[SqlType]) -> Calla
 
 
 class TopRows:
-    """What all partitions of a `TopK` have in common."""
+    """The compiled parts of a `TopK`, shared by its partitions."""
 
     __slots__ = ("limit", "offset", "rank", "with_ties")
 

@@ -23,7 +23,7 @@ _NAME_BYTES = 6
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a lookup of everything would answer, by the upstream's planner: rows, and bytes of a row's values."""
+    """The upstream planner's estimate of a lookup of everything: rows, and bytes of a row's values."""
 
     rows: float
     row_bytes: float
@@ -67,7 +67,7 @@ def _joined(block: Block, catalog: Catalog, sizes: Sizes) -> float | None:
 
 
 def estimated_bytes(relation: Relation, catalog: Catalog, sizes: Sizes = _NOTHING_ASKED) -> float | None:
-    """What all of a relation takes when it is kept whole; None if that is not known."""
+    """Bytes of a fully materialized relation; None if they are not known."""
     rows = estimated_rows(relation, catalog, sizes)
     if rows is None:
         return None
@@ -81,7 +81,7 @@ def estimated_bytes(relation: Relation, catalog: Catalog, sizes: Sizes = _NOTHIN
 
 
 def estimated_leaf_bytes(view: View, catalog: Catalog, sizes: Sizes = _NOTHING_ASKED) -> float | None:
-    """What all rows of a view take in the leaf store, as JSON; None if that is not known."""
+    """Bytes of all rows of a view in the leaf store, as JSON; None if they are not known."""
     rows = estimated_rows(view.relation, catalog, sizes)
     if rows is None:
         return None

@@ -19,12 +19,12 @@ def tier(view: RefreshView) -> str:
 
 
 def explain_text(view: RefreshView, catalog: Catalog) -> str:
-    """What there is to say, line by line."""
+    """Explains the view in indented lines."""
     return "\n".join([f"view {view.name}", *(f"  {line}" for line in _lines(view, catalog))]) + "\n"
 
 
 def explain_json(view: RefreshView, catalog: Catalog) -> dict[str, Any]:
-    """The same as a dictionary."""
+    """Explains the view as a dictionary that is JSON."""
     return {
         "view": view.name,
         "sql": view.sql,

@@ -1,4 +1,4 @@
-"""What plan rules ask of scalar expressions: the columns in them, their conjuncts, what NULLs do to them, one spelling.
+"""Analysis of scalar expressions for plan rules: columns, conjuncts, effects of NULL, canonical form.
 
 *Invariants*: functions here never change what an expression evaluates to, errors aside.
 """
@@ -79,7 +79,7 @@ def inline(expression: Scalar, columns: tuple[Scalar, ...]) -> Scalar:
 
 
 def conjuncts(predicate: Scalar | None) -> list[Scalar]:
-    """What all must be TRUE for `predicate` to be."""
+    """Returns the conjuncts, all of which must be TRUE for `predicate` to be."""
     if predicate is None or predicate == TRUE:
         return []
     if isinstance(predicate, Call) and predicate.function == "and":

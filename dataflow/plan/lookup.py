@@ -114,7 +114,7 @@ def _column(chain: Chain, column: int) -> ColumnRef:
 
 
 def _key_conditions(keys: list[ColumnRef], name: Name) -> tuple[str, list[str]]:
-    """What to join, and what to ask for, so that the rows of the keys $1 … are found."""
+    """The join and the conditions that find the rows of the keys $1 …."""
     if not keys:
         return "", []
     if len(keys) == 1:
@@ -135,7 +135,7 @@ def _one_key(keys: list[ColumnRef], name: Name) -> list[str]:
 
 
 def _state_columns(aggregate: Aggregate, chain: Chain, name: Name) -> tuple[list[str], list[str]]:
-    """What to select, and what to group by."""
+    """The expressions to select, and those to group by."""
     columns = _StateColumns(chain, name)
     columns.add_group(aggregate.group)
     for call in aggregate.calls:
@@ -144,7 +144,7 @@ def _state_columns(aggregate: Aggregate, chain: Chain, name: Name) -> tuple[list
 
 
 class _StateColumns:
-    """What to select and what to group by, so that one row comes for everything that goes away apart."""
+    """The SELECT and GROUP BY lists of state rows: one row for all values that are removed together."""
 
     def __init__(self, chain: Chain, name: Name) -> None:
         self._chain = chain

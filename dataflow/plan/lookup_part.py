@@ -86,7 +86,7 @@ def _bind(cut: Cut, terms: Sequence[_Term], numbers: Iterator[int]) -> list[_Bou
 
 
 def parameter_type(sql_type: SqlType) -> str:
-    """What a value that a column is compared with is cast to, so that the column's index is of use."""
+    """The type that a value is cast to when compared with a column, so that the column's index can be used."""
     if sql_type.is_integer:
         return "int8"
     return "text" if sql_type.kind == "base" and sql_type.name == "varchar" else type_name(sql_type)

@@ -142,7 +142,7 @@ def _matches(column: ColumnRef, value: Value) -> bool:
 
 
 def _keys(columns: list[ColumnRef], keys: Sequence[Key], name: Name) -> str:
-    """That a row is under one of the keys."""
+    """The condition for rows under one of the keys."""
     if not keys:
         return _NEVER
     if len(columns) == 1:
@@ -163,7 +163,7 @@ def _keys(columns: list[ColumnRef], keys: Sequence[Key], name: Name) -> str:
 
 
 class _StateColumns:
-    """What to select and what to group by, so that one row comes for everything that goes away apart."""
+    """The SELECT and GROUP BY lists of state rows: one row for all values that are removed together."""
 
     def __init__(self, chain: Chain, name: Name) -> None:
         self._chain = chain

@@ -161,7 +161,7 @@ class OrderTerm:
 
 
 class FrameMode(StrEnum):
-    """What a window frame counts in."""
+    """The unit of a window frame."""
 
     ROWS = "rows"
     RANGE = "range"

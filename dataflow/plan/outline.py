@@ -188,7 +188,7 @@ def table_columns(chain: Chain, catalog: Catalog) -> list[str]:
 
 
 def column_names(relation: Relation, catalog: Catalog) -> list[str]:
-    """What to call the columns of a relation: where they come from."""
+    """Names for the columns of a relation, after the columns they come from."""
     if isinstance(relation, Chain):
         names = table_columns(relation, catalog)
         return [describe(c, names.__getitem__) for c in relation.columns]
@@ -220,7 +220,7 @@ def joined_names(block: Block, catalog: Catalog) -> list[str]:
 
 
 def aliases(block: Block) -> list[str]:
-    """What to call a block's inputs: by their tables, numbered where one comes again."""
+    """Names for a block's inputs, after their tables; numbered where a table occurs again."""
     names: list[str] = []
     for item in block.inputs:
         name = table_name(item.relation)

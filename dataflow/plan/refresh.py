@@ -1,4 +1,4 @@
-"""Views that are not kept incrementally: their answers are cached per key and asked for again.
+"""Views that are not maintained incrementally: their answers are cached per key and refreshed.
 
 Not here: how SQL becomes one (`sql`), when an answer is stale (`engine`), running it (`service`).
 """
@@ -11,7 +11,7 @@ from dataflow.schema import SqlType
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """What a view reads of one base table, so that changes which cannot touch it do not count.
+    """The part of a base table that a view reads, so that changes which cannot touch it do not count.
 
     A change counts if a row before or after it may pass `predicate` (over the table's full row; None: all pass), unless
     it is an update that changes none of `columns`. `keys`, pairs of a column and a position of the view's key, say that

@@ -126,7 +126,7 @@ def _call(call: Call, name: ColumnName, typed: bool) -> str:
 
 
 def _special(call: Call, arguments: list[str], nested: list[str], typed: bool) -> str:
-    """What has a syntax of its own, and plain calls."""
+    """Renders functions with a syntax of their own, and plain calls."""
     function = call.function
     match function:
         case "and" | "or":

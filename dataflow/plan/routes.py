@@ -1,4 +1,4 @@
-"""How keys and deltas find their way through a join block: pure functions over plan nodes.
+"""Routes of keys and deltas through a join block: pure functions over plan nodes.
 
 A *route* says how to get the rows of a block for a key: drive the input that owns the key, then look up the other
 inputs, inner ones before left ones, in any connected order. A *delta order* says how to join changed rows of one
@@ -116,7 +116,7 @@ class Completion:
     matched: tuple[int, ...] = ()
 
     def leads_through(self) -> frozenset[int]:
-        """What is bound when the driving input is."""
+        """The inputs that are bound with the driving one."""
         return frozenset((self.start, *(step.input for step in self.before[: self.driven])))
 
 
@@ -130,7 +130,7 @@ class _Edge:
 
 
 def input_offsets(block: Block) -> list[int]:
-    """Where each input's columns begin in the concatenated row; one more entry for its width."""
+    """The first column of each input in the concatenated row; one more entry for the row's width."""
     offsets = [0]
     for item in block.inputs:
         offsets.append(offsets[-1] + len(column_types(item.relation)))
@@ -178,7 +178,7 @@ def block_route(block: Block, columns: Columns, catalog: Catalog | None = None) 
 
 
 class LookupCost(NamedTuple):
-    """What a lookup costs upstream, to be compared: cheaper is less."""
+    """The cost of a lookup upstream, for comparison only."""
 
     #: Everything would be looked up.
     full: bool
@@ -191,7 +191,7 @@ class LookupCost(NamedTuple):
 
 
 def lookup_cost(relation: Relation, columns: Columns, catalog: Catalog | None) -> LookupCost:
-    """What it costs to have a part of a relation by a key on `columns`, those that `coverable` gives."""
+    """The cost of covering a key on `columns`, which `coverable` gave."""
     match relation:
         case Chain():
             return _chain_cost(relation, columns, catalog)
@@ -319,7 +319,7 @@ def conditions(block: Block, order: Sequence[int]) -> list[list[Scalar]]:
 
 
 def on_inputs(block: Block, bound: Set[int]) -> list[Scalar]:
-    """Of these conditions, all that read nothing but the inputs that are bound."""
+    """Returns the conditions that read bound inputs only."""
     return [part for part in _early(block) if all(source.input in bound for source in mentioned(block, part))]
 
 
@@ -328,12 +328,12 @@ def _early(block: Block) -> list[Scalar]:
 
 
 def asked_last(block: Block) -> Scalar | None:
-    """What is left of the predicate for complete combinations."""
+    """Returns the conditions that may fail, for complete combinations only."""
     return conjunction(part for part in conjuncts(block.predicate) if not never_fails(part))
 
 
 def _deciding(block: Block, route: Route) -> list[Source]:
-    """What a route's conditions read before it looks the last input up: they decide whether it goes on."""
+    """Returns the columns that a route's conditions read before its last lookup: they decide whether it goes on."""
     parts = [part for at_place in conditions(block, route.order())[:-1] for part in at_place]
     return [source for part in parts for source in mentioned(block, part)]
 
@@ -478,7 +478,7 @@ def owned_columns(block: Block, columns: Columns, driver: int) -> dict[int, int]
 
 
 def source_of(offsets: list[int], index: int) -> Source:
-    """Where a column of the concatenated row comes from."""
+    """Returns the input and column that a column of the concatenated row comes from."""
     for i, offset in enumerate(offsets[:-1]):
         if index < offsets[i + 1]:
             return Source(i, index - offset)

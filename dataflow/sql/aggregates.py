@@ -64,7 +64,7 @@ class WrittenCall:
 
 
 def written_call(node: Any, binder: "Binder") -> WrittenCall:
-    """What an aggregate's (or window's) function, perhaps with FILTER, is called with."""
+    """The call of an aggregate's (or window's) function as written, perhaps with FILTER."""
     condition: exp.Expr | None = None
     if isinstance(node, exp.Filter):
         condition, node = node.expression.this, node.this
@@ -200,7 +200,7 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
 
 
 def _strings(name: str, arguments: Sequence[Scalar]) -> list[Scalar]:
-    """What STRING_AGG, by that or another name, puts together: texts, or byte strings."""
+    """The arguments of STRING_AGG, by that or another name: texts, or byte strings."""
     if all(argument.type.is_bytes for argument in arguments):
         return list(arguments)
     for argument in arguments:

@@ -40,7 +40,7 @@ _REASONS: dict[type[exp.Expr], str] = {
 
 
 def refuse_subquery(node: exp.Expr, binder: "Binder") -> Scalar:
-    """Where there is nothing to join it to."""
+    """Refuses a subquery without a relation to join it to."""
     del binder
     raise UnsupportedQuery("A subquery here is not kept up to date.", span_of(node))
 
@@ -106,7 +106,7 @@ class Binder:
         return self._placed(node, lambda: self.dialect.condition(self.bind(node)))
 
     def value(self, node: exp.Expr | None, text: SqlType = TEXT) -> Scalar:
-        """What `node` means where a value is shown, ordered or grouped by, or aggregated."""
+        """Binds `node` as a value that is output, ordered or grouped by, or aggregated."""
         return self.dialect.value(self.bind(node), text)
 
     def _placed(self, node: exp.Expr, bind: Callable[[], Scalar]) -> Scalar:

@@ -1,4 +1,4 @@
-"""What PostgreSQL's expressions mean: columns, constants, comparisons, logic, choices and casts.
+"""The meaning of PostgreSQL's expressions: columns, constants, comparisons, logic, choices and casts.
 
 Not here: plain functions and operators (`bind_functions`).
 """

@@ -76,7 +76,7 @@ Change = Callable[[Scalar, exp.Expr | None], Scalar]
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What the clauses still to come compute, as expressions over the rows."""
+    """The expressions over the rows that later clauses compute."""
 
     outputs: tuple[Output, ...]
     order: tuple[Sorted, ...]
@@ -166,7 +166,7 @@ def rows_of(relation: Relation) -> Rows:
 
 
 def needed(above: Above) -> list[Scalar]:
-    """What is still to be computed, constants apart."""
+    """Returns the expressions still to be computed, without constants."""
     shown = [o.expression for o in above.outputs]
     expressions = [*shown, *(t.expression for t in above.order), *(p.expression for p in above.parameters)]
     return [e for e in expressions if used_columns(e)]

@@ -89,7 +89,7 @@ def _renamed(expression: Scalar, target: SqlType) -> Scalar:
 
 
 def text_collation(parts: Sequence[Scalar]) -> str:
-    """What is known of the collation of text made of `parts`: byte order only if it is everywhere."""
+    """The known collation of text made of `parts`: byte order only if it is that of all."""
     return text_type(parts).collation
 
 

@@ -68,7 +68,7 @@ def _folded(condition: Scalar) -> Scalar:
 
 
 def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
-    """What is ANDed; BETWEEN is two comparisons."""
+    """The conjuncts of a condition; BETWEEN is two comparisons."""
     if isinstance(node, exp.And):
         for part in node.flatten():
             yield from _parts(part)

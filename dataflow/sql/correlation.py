@@ -44,7 +44,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a subquery may name of the SELECT around it."""
+    """The names of the outer query that a subquery may use."""
 
     joined: LooseBlock
     scope: Scope

@@ -1,4 +1,4 @@
-"""What a dialect says of expressions, beside their grammar: what each node means, and what becomes of values where they
+"""A dialect's expressions, beside their grammar: the meaning of each node, and of values where they
 are shown, grouped, compared as conditions, united or aggregated.
 
 Everything else in this package is the same for all dialects: which rows a SELECT means, and how they are planned.

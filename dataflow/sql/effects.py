@@ -44,7 +44,7 @@ def check_effects(sql: str, dialect: str = "postgres") -> None:
 
 
 def _check_call(tokens: Sequence[Token], i: int, grammar: Grammar) -> None:
-    """What is called by its name, quoted or not, of no other schema than the database's own."""
+    """Refuses a call, by a quoted name too, of a function with side effects that is in no schema but the database's."""
     token = tokens[i]
     before = [t.text.lower() for t in tokens[max(0, i - 2) : i]]
     if token.token_type is TokenType.IDENTIFIER and before == ["u", "&"]:

@@ -1,4 +1,4 @@
-"""What a relation has where its base tables have no rows: what becomes of the row of an aggregate without GROUP BY.
+"""Relations over empty base tables, where an aggregate without GROUP BY still has its row.
 
 It is what a view answers when a parameter is NULL, since nothing equals NULL.
 """

@@ -53,17 +53,17 @@ class FromClause:
 
     @property
     def inputs(self) -> list[BlockInput]:
-        """What is joined."""
+        """The joined relations."""
         return self.joined.inputs
 
     @property
     def conjuncts(self) -> list[Scalar]:
-        """What all joined rows meet."""
+        """The conditions that all joined rows meet."""
         return self.joined.conjuncts
 
     @property
     def parameters(self) -> list[BoundParameter]:
-        """What keys and correlations are compared with."""
+        """The columns that keys and correlations are compared with."""
         return self.joined.parameters
 
     def binder(self, on_aggregate: OnAggregate = refuse_aggregate, on_subquery: OnSubquery | None = None) -> Binder:
@@ -135,7 +135,7 @@ class FromClause:
     # Subqueries
 
     def around(self, scope: Scope) -> Around:
-        """What a subquery in an expression with these names may name."""
+        """The names that a subquery in an expression with these names may use."""
         return Around(self.joined, replace(scope, outer=self.correlations.inside), self.environment.catalog)
 
     def attach(
@@ -148,7 +148,7 @@ class FromClause:
 
     @property
     def width(self) -> int:
-        """Where the columns of the next relation begin."""
+        """The first column of the next relation."""
         return self.joined.width
 
     def never_null(self, expression: Scalar) -> bool:
@@ -331,7 +331,7 @@ class FromClause:
         self.joined.join_left(position, [*item.on, *conjuncts], inside + parameters)
 
     def _check_padding(self, scopes: Sequence[Scope], node: exp.Join) -> None:
-        """What is not a plain column must be NULL where its table is padded."""
+        """A computed column must be NULL where its table is padded."""
         every = set(range(self.width))
         for named in (n for scope in scopes for source in scope.sources for n in source.columns):
             if not null_of_nulls(named.column, every):

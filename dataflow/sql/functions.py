@@ -275,7 +275,7 @@ def cast_to(expression: Scalar, target: SqlType, text: SqlType) -> Scalar:
 
 
 def as_text(expression: Scalar, text: SqlType) -> Scalar:
-    """What ``||`` makes of an operand that is not text."""
+    """An operand of ``||`` as text."""
     if expression.type == UNKNOWN or expression.type.is_text:
         return settled(expression)
     return cast(expression, plain_type(text))

@@ -26,7 +26,7 @@ class Limit:
 
     @classmethod
     def of(cls, query: exp.Expr) -> "Limit":
-        """What a SELECT or a UNION says."""
+        """The LIMIT and OFFSET of a SELECT or a UNION."""
         node, offset = query.args.get("limit"), query.args.get("offset")
         skipped = None if offset is None else _count(offset.expression, "OFFSET")
         if not isinstance(node, exp.Fetch):

@@ -216,7 +216,7 @@ class LooseBlock:
         self._add_to_on(position, [functions.comparison("=", pending.parameter.expression, value)])
 
     def _bound(self, parameter: BoundParameter) -> Scalar | None:
-        """What equals the parameter in every row that the SELECT keeps, of inner inputs; None if nothing does."""
+        """Returns a column of an inner input that equals the parameter in every row of the SELECT; None without one."""
         starts = offsets(self.inputs)
         for known in self.parameters:
             inner = not any(self.inputs[i].left for i in inputs_used(starts, used_columns(known.expression)))

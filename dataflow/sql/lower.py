@@ -91,7 +91,7 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
 
 
 def _rows_for_null(view: View) -> tuple[Row, ...] | None:
-    """What the view answers when a parameter is NULL; None if that depends on the parameters of LIMIT and OFFSET."""
+    """The view's answer when a parameter is NULL; None if that depends on the parameters of LIMIT and OFFSET."""
     rows = tuple(rows_of_empty_tables(view.relation))
     if rows and (view.limit_parameter or view.offset_parameter):
         return None

@@ -18,7 +18,7 @@ from dataflow.sql.parse import parameter_name, tree_of
 
 
 class ParameterUse(Enum):
-    """What a parameter stands for, if it is not compared with a column."""
+    """The use of a parameter that is not compared with a column."""
 
     #: Rows: LIMIT, OFFSET.
     COUNT = "count"
@@ -51,7 +51,7 @@ class Mentions:
 
 
 def mentions_of(sql: str, dialect: str) -> Mentions:
-    """What a text mentions. UnsupportedQuery if its grammar is not known here; InvalidQuery if it is no statement."""
+    """The tables and parameters of a text. UnsupportedQuery for unknown grammar, InvalidQuery for no statement."""
     try:
         tree = tree_of(sql, dialect)
     except (ParseError, TokenError, RecursionError):
@@ -81,7 +81,7 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg)
 
 
 def _beside(node: exp.Expr) -> Iterator[ParameterUse | ParameterColumn]:
-    """What a parameter stands beside, if its place says that."""
+    """The column or use of a parameter, if its place decides that."""
     parent = node.parent
     while isinstance(parent, exp.Paren | exp.Tuple):
         node, parent = parent, parent.parent

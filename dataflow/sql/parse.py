@@ -135,7 +135,7 @@ def _statements(tokens: Sequence[Token], sql: str, grammar: Grammar) -> list[exp
 
 
 def cut_name(name: str) -> str:
-    """As much of a name as PostgreSQL reads (manual, 4.1.1): 63 bytes, and no part of a character."""
+    """Truncates a name as PostgreSQL does (manual, 4.1.1): to 63 bytes, and no part of a character."""
     return name if len(name) * 4 <= NAME_BYTES else name.encode()[:NAME_BYTES].decode(errors="ignore")
 
 
@@ -177,7 +177,7 @@ def _named_parameters(tokens: Sequence[Token], sql: str, grammar: Grammar) -> li
 
 
 def _end_of_name(tokens: Sequence[Token], first: int, sql: str) -> int:
-    """Where the name of a parameter ends whose first word is that token: claims have several, joined by dots."""
+    """Returns the end of a parameter's name that begins with that token; claims have several words, joined by dots."""
     word = sql[tokens[first].start : tokens[first].end + 1]
     if word.lower() != _CLAIMS:
         return first
@@ -235,13 +235,13 @@ def parameter_name(node: exp.Placeholder) -> str:
 
 
 def parameter_span(node: exp.Placeholder) -> Span:
-    """Where a parameter is."""
+    """The place of a parameter."""
     _, start, end = str(node.this).split("@")
     return Span(int(start), int(end))
 
 
 def _second(tokens: Sequence[Token]) -> Span | None:
-    """Where the second statement begins."""
+    """The start of the second statement."""
     ends = [i for i, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
     rest = tokens[ends[0] + 1 :] if ends else []
     return Span(rest[0].start, rest[-1].end + 1) if rest else None

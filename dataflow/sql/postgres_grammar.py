@@ -61,7 +61,7 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def _escaped_text(written: str) -> str:
-    """What ``E'…'`` means, quotes included in `written`. Bytes beyond ASCII are left to the upstream."""
+    """The value of ``E'…'``, whose `written` form includes quotes. Bytes beyond ASCII are left to the upstream."""
 
     def character(found: re.Match[str]) -> str:
         hexadecimal, short, long, octal, other = found.groups()

@@ -1,4 +1,4 @@
-"""What a SQL text reads, for views that are run upstream again when that changes (`plan.refresh`).
+"""Reads of a SQL text, for views that are run upstream again when these change (`plan.refresh`).
 
 Which tables are read is the upstream's to say; what is found here only says which of their rows and columns do not
 matter, and errs on the side of mattering: a table that the text names in a way that is not understood here is read
@@ -189,7 +189,7 @@ def _is_of(column: exp.Column, aliases: set[str]) -> bool:
 
 
 def _aliased(alias: exp.TableAlias) -> exp.Expr | None:
-    """What has a name in FROM: a query, without its parentheses, or a table, a join, a function."""
+    """An item of FROM: a query, without its parentheses, or a table, a join, a function."""
     named = alias.parent
     return named.this if isinstance(named, exp.Subquery | exp.CTE) else named
 
@@ -208,7 +208,7 @@ class _Mention:
     keys: dict[int, int] = field(default_factory=dict)
 
     def read(self) -> TableRead:
-        """What it reads; columns are not known here."""
+        """The tables that it reads; columns are not known here."""
         predicate: Scalar | None = None
         if self.conditions:
             first, *others = dict.fromkeys(self.conditions)
@@ -426,7 +426,7 @@ def _conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _items(node: exp.Expr) -> list[exp.Expr]:
-    """What stands in FROM."""
+    """The items of FROM."""
     source = node.args.get("from_")
     items = [] if source is None else [source.this]
     items += [join.this for join in node.args.get("joins") or ()]
@@ -434,7 +434,7 @@ def _items(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _alias(item: exp.Expr) -> str:
-    """What an item of FROM is called; "" if it has no name."""
+    """The name of an item of FROM; "" if it has none."""
     alias = item.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.this is not None:
         return name_of(alias.this)

@@ -111,14 +111,14 @@ class Scope:
         return found
 
     def resolve(self, node: exp.Column) -> Scalar:
-        """What a (qualified) name means."""
+        """Resolves a (qualified) name."""
         found = self.find(node)
         if found is None:
             raise self._unknown(node)
         return found
 
     def find(self, node: exp.Column) -> Scalar | None:
-        """What a name means here or around; None if nothing."""
+        """Resolves a name here or in an outer query; None if it is unknown."""
         if node.args.get("catalog"):
             raise UnsupportedQuery("Names with a database before the table are not read.", span_of(node))
         qualifier, db = node.args.get("table"), node.args.get("db")
@@ -168,7 +168,7 @@ class Scope:
 
 
 def find_relation(catalog: Catalog, node: exp.Table) -> Table | UpstreamView | str:
-    """What a name in FROM means by the search path: a table or view of the upstream, or else a registered view."""
+    """Resolves a name in FROM by the search path: a table or view of the upstream, or else a registered view."""
     if node.args.get("catalog"):
         raise UnsupportedQuery("Tables of another database are not read.", span_of(node))
     table = name_of(node.this)
@@ -187,7 +187,7 @@ def find_relation(catalog: Catalog, node: exp.Table) -> Table | UpstreamView | s
 
 
 def _named(by_name: dict[tuple[str, str], Table | UpstreamView], schema: str, name: str) -> Table | UpstreamView | None:
-    """What has that name, to the letter if there is such a one."""
+    """Returns the table or view of that name, preferably by an exact match."""
     exact = by_name.get((str(schema), str(name)))
     if exact is not None or not isinstance(name, Caseless):
         return exact

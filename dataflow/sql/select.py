@@ -51,7 +51,7 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What becomes of a SELECT's rows."""
+    """The clauses of a SELECT over its rows."""
 
     #: ORDER BY and LIMIT are the view's: it keeps all rows, in order.
     top: bool = False
@@ -130,7 +130,7 @@ class SelectLowering:
         return self._calls.bind(node, binder)
 
     def _bound(self) -> Above:
-        """What is shown and ordered by."""
+        """The output and sort expressions."""
         outputs = self._outputs()
         order = varying([sorted_by(e, term) for e, term in self._ordered(outputs)])
         on: tuple[Scalar, ...] = ()
@@ -351,5 +351,5 @@ def _shown_position(node: Any, outputs: Sequence[Output], clause: str) -> Scalar
 
 
 def _members(node: Any) -> list[Any]:
-    """What stands in the parentheses of DISTINCT ON."""
+    """The expressions of DISTINCT ON."""
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]

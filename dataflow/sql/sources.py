@@ -1,4 +1,4 @@
-"""What names in FROM may mean, and what a query in FROM gives.
+"""Meanings of names in FROM, and the result of a query in FROM.
 
 Not here: joining them (`from_clause`), what a query means (`queries`, handed in as a function).
 """
@@ -21,7 +21,7 @@ from dataflow.types import Row
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What a query in FROM or in an expression gives: a relation, its visible columns, and its parameters' columns."""
+    """The result of a query in FROM or in an expression: a relation, its visible columns, its parameters' columns."""
 
     relation: Relation
     columns: tuple[tuple[str, int, SqlType], ...]
@@ -38,7 +38,7 @@ LowerDerived = Callable[[exp.Expr, "Environment"], Derived]
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What names in FROM may mean."""
+    """Meanings of names in FROM."""
 
     sql: str
     catalog: Catalog

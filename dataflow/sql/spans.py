@@ -1,4 +1,4 @@
-"""Where in the SQL text a piece of the syntax tree is.
+"""Places of syntax nodes in the SQL text.
 
 The parser notes a place for names, functions and a few more; constants have none. A span is the hull of what is below.
 """

@@ -133,7 +133,7 @@ _OUTSIDE = ("pg_read_", "pg_ls_", "pg_stat_file", "pg_current_logfile", "load_fi
 
 
 class SiteKind(StrEnum):
-    """What stands at a site."""
+    """The kind of value at a site."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -142,7 +142,7 @@ class SiteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a value stands. `values`: the constants' texts, several if it is a list; of a parameter, its name.
+    """A place of a value in the text. `values`: the constants' texts, several for a list; of a parameter, its name.
 
     `outer`: it decides which rows the whole statement shows, and not what a part of it is made of.
     """
@@ -157,7 +157,7 @@ class Site:
 
     @property
     def name(self) -> str:
-        """Of a parameter."""
+        """The name of a parameter."""
         return self.values[0]
 
 

@@ -55,10 +55,10 @@ class Target(Protocol):
 
     @property
     def width(self) -> int:
-        """Where the columns of the next relation begin."""
+        """The first column of the next relation."""
 
     def around(self, scope: Scope) -> Around:
-        """What a subquery in an expression with these names may name."""
+        """The names that a subquery in an expression with these names may use."""
 
     def attach(
         self, relation: Relation, on: Sequence[Scalar], parameters: Sequence[BoundParameter], *, every: bool

@@ -88,7 +88,7 @@ def _keys(sides: Sequence[Lowered], operation: str) -> _Keys:
 
 
 def _nothing(origins: Sequence[tuple[str, ColumnRef]]) -> Source:
-    """No rows, of these columns of base tables."""
+    """An empty relation with these columns of base tables."""
     tables = list(dict.fromkeys(table for table, _ in origins))
     chains = [Chain(name, FALSE, tuple(ref for table, ref in origins if table == name)) for name in tables]
     if len(chains) == 1:

@@ -1,4 +1,4 @@
-"""Which keys of an index are known to be complete. A key that is not covered is a *hole*."""
+"""The complete keys of an index. A key that is not covered is a *hole*."""
 
 from collections.abc import Iterator
 from sys import getsizeof

@@ -104,7 +104,7 @@ class Intervals:
         return gaps
 
     def next_start(self, cut: Cut, ordering: Ordering) -> Cut:
-        """Where the first interval begins that begins behind `cut`; END if none does."""
+        """Returns the start of the first interval that begins behind `cut`, or END."""
         place = ordering.place(cut)
         if place is None:
             return END
@@ -183,7 +183,7 @@ class OrderedCoverage(Coverage):
         return None if found is None else found.end
 
     def next_start(self, key: Key, cut: Cut) -> Cut:
-        """Where the next covered interval of `key` begins behind `cut`; END if there is none."""
+        """Returns the start of the next covered interval of `key` behind `cut`, or END."""
         intervals = self.intervals.get(key)
         return END if intervals is None else intervals.next_start(cut, self.ordering)
 

@@ -289,7 +289,7 @@ def grouped(delta: Delta, key_of: Callable[[Row], Key]) -> dict[Key, Delta]:
 
 
 def consolidate(delta: Delta) -> Delta:
-    """The same change without rows that both go and come."""
+    """Returns the change without the rows that are both removed and added."""
     removed, added = delta
     if not removed or not added or set(removed).isdisjoint(added):
         return delta

@@ -35,7 +35,7 @@ class Ordering:
         return b"".join([part(row[column]) for column, part in self._parts])
 
     def place(self, cut: Cut) -> bytes | None:
-        """Where a cut is among the places of rows; None is behind them all."""
+        """Returns the place of a cut among those of rows; None is behind them all."""
         found = b"".join([part(value) for (_, part), value in zip(self._parts, cut.values, strict=False)])
         return _behind(found) if cut.behind else found
 

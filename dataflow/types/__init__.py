@@ -32,7 +32,7 @@ Delta = tuple[list[Row], list[Row]]
 
 
 class Snapshot(Protocol):
-    """Which transactions one upstream statement saw (ARCHITECTURE.md, "Versioned lookups").
+    """The transactions that one upstream statement saw (ARCHITECTURE.md, "Versioned lookups").
 
     *Invariants*: a later statement's snapshot sees all that an earlier one's sees. What is neither seen nor unsure was
     not visible; only of a snapshot that is not `exact` anything is unsure.

@@ -99,7 +99,7 @@ def _parse_date(text: str) -> str:
 
 
 def _is_date(text: str) -> bool:
-    """Of the servers' dates: month and day may be zero."""
+    """Checks a date of the servers, whose month and day may be zero."""
     found = _DATE.fullmatch(text)
     if not found:
         return False

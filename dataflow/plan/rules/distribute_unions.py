@@ -1,4 +1,4 @@
-"""What is projected or filtered of a union is projected or filtered of each of its branches."""
+"""Projections and filters over a union apply to each of its branches."""
 
 from dataflow.plan.nodes import Block, BlockInput, Relation, Union
 from dataflow.plan.rules.rewriting import as_source

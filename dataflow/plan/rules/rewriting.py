@@ -1,4 +1,4 @@
-"""What plan rules share: blocks as concatenated columns, walking a tree, and unique keys.
+"""Tools of plan rules: blocks as concatenated columns, walking a tree, unique keys.
 
 A block is *loose* while rules work on it: its inner inputs have no conditions, the equalities that join them are
 conjuncts of its predicate, and inputs stand in any order. `rules.join_conditions` makes it proper again.
@@ -53,7 +53,7 @@ def widths(inputs: Sequence[BlockInput]) -> list[int]:
 
 
 def offsets(inputs: Sequence[BlockInput]) -> list[int]:
-    """Where each input's columns begin in the concatenated row."""
+    """The first column of each input in the concatenated row."""
     result = [0]
     for width in widths(inputs):
         result.append(result[-1] + width)
@@ -77,7 +77,7 @@ def input_columns(block: Block) -> list[ColumnRef]:
 
 
 def loosened(block: Block) -> Block:
-    """The same block with the conditions of inner inputs as conjuncts (not in canonical order)."""
+    """Returns the block with the conditions of inner inputs as conjuncts (not in canonical order)."""
     parts = conjuncts(block.predicate)
     starts, columns = offsets(block.inputs), input_columns(block)
     inputs = []
@@ -177,7 +177,7 @@ def _hung_off(item: BlockInput, starts: Sequence[int], position: int) -> set[int
 
 
 def _spread(item: BlockInput, start: int, starts: Sequence[int], known: set[int]) -> None:
-    """What conditions make of known columns. A left input's values are settled once all that it hangs off is."""
+    """Evaluates conditions over known columns. A left input's values are settled once all that it hangs off is."""
     others = [starts[c.input] + c.column for c in item.conditions]
     if item.left:
         if all(o in known for o in others):

@@ -1,4 +1,4 @@
-"""What a join column is compared with, the columns equal to it are compared with too.
+"""Comparisons of a join column with constants apply to the columns equal to it too.
 
 ``stories LEFT JOIN votes … WHERE stories.id = 3`` needs the votes of story 3 only, and a view without parameters would
 otherwise keep all.

@@ -1,4 +1,4 @@
-"""What the expressions of MariaDB and MySQL mean.
+"""The meaning of expressions in MariaDB and MySQL.
 
 Only what is exactly the servers' is let through; what is not here is an UnsupportedQuery.
 

@@ -46,7 +46,7 @@ PARENTHESES = "parentheses"
 
 
 def string_value(written: str) -> str:
-    """What a string means, quotes included in `written` (``sql_mode`` without NO_BACKSLASH_ESCAPES)."""
+    """The value of a string literal; `written` includes quotes (``sql_mode`` without NO_BACKSLASH_ESCAPES)."""
     quote = written[0]
 
     def character(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What MariaDB and MySQL call columns without an alias, and the names in HAVING that mean what is shown."""
+"""Names of columns without an alias in MariaDB and MySQL, and names in HAVING that mean output columns."""
 
 from sqlglot import exp
 

@@ -126,7 +126,7 @@ def printed(expression: Scalar, precision: int, scale: int) -> Scalar:
 
 
 def unprinted(expression: Scalar) -> Scalar:
-    """What the expression is to those that compute with it."""
+    """The expression as others compute with it."""
     if isinstance(expression, Call) and expression.function == "printed":
         return expression.arguments[0]
     return expression

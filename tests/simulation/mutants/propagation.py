@@ -10,7 +10,7 @@ from dataflow.engine.nodes import UnionNode
 from dataflow.engine.propagation import Propagation
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
-from dataflow.ops.partitioned import Partitioned
+from dataflow.ops.partitions import Partitioned
 
 
 def new_state_on_all_sides() -> AbstractContextManager[Any]:
