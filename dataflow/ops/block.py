@@ -1,5 +1,4 @@
-"""The join block: an n-way equi-join over materialized inputs, without state of its own ("delta
-join").
+"""The join block: an n-way equi-join over materialized inputs, without state of its own (a *delta join*).
 
 Its output delta is the sum over inputs i of the change of input i joined with the *new* state of the inputs before i
 and the *old* state (new minus change) of those after i. That telescopes: it is what replacing the inputs one by one by
