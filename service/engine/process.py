@@ -62,7 +62,7 @@ async def _main(child: EngineChild) -> int:
     except SettingsError as error:
         return _cannot_start(str(error))
     wire = WireServer(paths.engine_socket, runtime, None if tracing is None else tracing.within)
-    control = ControlServer(paths.control_socket, Operations(runtime).by_name())
+    control = ControlServer(paths.control_socket, Operations(runtime))
     await control.start()
     try:
         return await _serve(runtime, wire, stop)

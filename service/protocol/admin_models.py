@@ -306,11 +306,19 @@ class MemoryState(Model):
     over_budget: bool
 
 
-class ControlRequest(Body):
-    """An operation of a gateway, in the form of the control socket."""
+class Health(Model):
+    """The engine's part of `Readiness`. `ready`: it has caught up with the database once."""
 
-    operation: str
-    arguments: dict[str, Any] = {}
+    ready: bool
+    streaming: bool
+    age_ms: int
+    version: str
+    memory: MemoryState
+    held_up: str | None = None
+    schema_changes: Literal["exact", "heartbeat"] | None = None
+    building: list[str] = []
+    quarantined: dict[str, str] = {}
+    broken: dict[str, str] = {}
 
 
 class Readiness(Model):

@@ -1,7 +1,7 @@
 """Frames between API workers and the engine process, over a Unix socket.
 
-A frame is a 4-byte big-endian length and a JSON body. A request has an id, an operation and its arguments; its reply
-has the same id and either a result or a problem. Replies come in any order.
+A request has an id, an operation and its arguments; its reply has the same id and either a result or a problem.
+Replies may arrive in any order.
 
 The engine process implements `EngineService` and runs a `WireServer`; a worker has an `EngineClient`.
 """
@@ -25,6 +25,7 @@ from service.ground.errors import ApiError
 from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.request import Values
 from service.protocol.adhoc import Match
+from service.protocol.frames import error_fields, error_of, read_frame, write_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,6 @@ class ChangeListener(Protocol):
         ...
 
 
-_LENGTH_BYTES = 4
-#: A frame that claims to be longer is not one of ours.
-MAX_FRAME_BYTES = 256 << 20
 #: An engine that has not read so much of what it was sent gets no more reports for now.
 MAX_UNREAD_BYTES = 1 << 20
 #: One that has not read so much gets no more requests either.
@@ -177,23 +175,12 @@ _log = structlog.get_logger(__name__)
 
 
 async def _receive(reader: asyncio.StreamReader) -> dict[str, Any]:
-    """The next frame. IncompleteReadError at the end of the stream; ConnectionError if it is no frame."""
-    length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES), "big")
-    if length > MAX_FRAME_BYTES:
-        raise ConnectionError(f"a frame of {length} bytes")
-    frame: dict[str, Any] = orjson.loads(await reader.readexactly(length))
+    frame: dict[str, Any] = orjson.loads(await read_frame(reader))
     return frame
 
 
-def _frame(message: dict[str, Any]) -> bytes:
-    body = orjson.dumps(message)
-    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
-
-
 def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
-    """Write a frame, unless the other side has gone: uvloop raises RuntimeError where asyncio writes to nobody."""
-    if not writer.is_closing():
-        writer.write(_frame(message))
+    write_frame(writer, orjson.dumps(message))
 
 
 def _item_to_wire(item: ReadItem) -> list[Any]:
@@ -215,22 +202,6 @@ def _reply_to_wire(reply: ReadReply) -> dict[str, Any]:
 def _reply_from_wire(fields: dict[str, Any]) -> ReadReply:
     answers = [StoredAnswer(rows.encode(), tag, following) for rows, tag, following in fields["answers"]]
     return ReadReply(answers, fields["position"], fields["at_ms"], AnswerSource(fields["source"]))
-
-
-def _error_to_wire(error: ApiError) -> dict[str, Any]:
-    return {
-        "code": error.code,
-        "detail": error.detail,
-        "hint": error.hint,
-        "retryable": error.retryable,
-        "members": error.members,
-    }
-
-
-def _error_from_wire(fields: dict[str, Any]) -> ApiError:
-    return ApiError(
-        fields["code"], fields["detail"], fields["hint"], retryable=fields["retryable"], members=fields["members"]
-    )
 
 
 class _Subscriber:
@@ -342,7 +313,7 @@ class WireServer:
                 worker.topics.unpin(request["topic"])
         elif len(running) >= MAX_IN_FLIGHT:
             busy = ApiError("engine_unavailable", "The engine has too many reads to fill.", "Try again in a moment.")
-            _send(worker.writer, {"id": number, "problem": _error_to_wire(busy)})
+            _send(worker.writer, {"id": number, "problem": error_fields(busy)})
         else:
             running[number] = task = asyncio.ensure_future(self._answer(number, operation, request, worker.writer))
             task.add_done_callback(lambda _: running.pop(number, None))
@@ -356,10 +327,10 @@ class WireServer:
                     result = await self._perform(operation, request, writer)
             reply = {"id": number, "result": result}
         except ApiError as error:
-            reply = {"id": number, "problem": _error_to_wire(error)}
+            reply = {"id": number, "problem": error_fields(error)}
         except Exception:
             _log.exception("request_failed", operation=operation)
-            reply = {"id": number, "problem": _error_to_wire(ApiError("internal_error", "The engine failed."))}
+            reply = {"id": number, "problem": error_fields(ApiError("internal_error", "The engine failed."))}
         _send(writer, reply)
         # A worker that does not read holds only its own replies back.
         with suppress(ConnectionError):
@@ -397,7 +368,7 @@ def _pinned(number: int, request: dict[str, Any], topics: FollowedTopics) -> dic
         keys = [tuple(key) for key in request["keys"]]
         topics.pin(request["topic"], request["epoch"], ViewId(request["view"]), keys)
     except ApiError as error:
-        return {"id": number, "problem": _error_to_wire(error)}
+        return {"id": number, "problem": error_fields(error)}
     return {"id": number, "result": None}
 
 
@@ -484,7 +455,7 @@ class _Connection:
         if future is None or future.done():
             return
         if (problem := reply.get("problem")) is not None:
-            future.set_exception(_error_from_wire(problem))
+            future.set_exception(error_of(problem))
         else:
             future.set_result(reply["result"])
 
@@ -601,7 +572,7 @@ class EngineClient:
             if writer is not None:
                 writer.close()
         if (problem := reply.get("problem")) is not None:
-            raise _error_from_wire(problem)
+            raise error_of(problem)
 
     async def reach_gtids(self, gtids: Gtids, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`, ``bad_request`` for ids of another kind of database."""

@@ -15,6 +15,7 @@ from service.engine.reads.lookup_tasks import LookupCounts
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import RegisteredView
 from service.protocol.admin_models import NodeCounters, PlanNode, ViewCounters
+from service.protocol.stats import SubscriptionCounts
 
 Looked = Mapping[NodeId, LookupCounts]
 _NONE = LookupCounts()
@@ -59,13 +60,13 @@ def view_counters(runtime: Runtime, registered: RegisteredView) -> ViewCounters:
     return counters
 
 
-def subscription_counters(runtime: Runtime) -> dict[str, int]:
+def subscription_counters(runtime: Runtime) -> SubscriptionCounts:
     """Of all workers together."""
-    found = {"topics": 0, "subscribers": 0, "changes": 0, "must_refetches": 0, "bytes": 0}
+    sums = dict.fromkeys(SubscriptionCounts.model_fields, 0)
     for counters in runtime.worker_subscriptions.values():
         for name, value in counters.items():
-            found[name] += value
-    return found
+            sums[name] += value
+    return SubscriptionCounts(**sums)
 
 
 def leaf_of(runtime: Runtime, registered: RegisteredView) -> Leaf | RefreshLeaf | None:

@@ -1,14 +1,13 @@
-"""What the engine process does for the admin port: the control socket's operations.
+"""The admin port's operations in the engine process, on its loop, between two steps.
 
-Results are the JSON forms of `service.protocol.admin_models`. Everything here runs on the engine's loop, between two
-steps.
+Not here: requests and their replies (`service.protocol.admin_operations`).
 """
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from dataflow.engine.events import EvictKey
 from dataflow.engine.graph import Graph
@@ -29,79 +28,77 @@ from service.ground.logs import RECENT_ERRORS, merged_errors
 from service.ground.process_memory import process_memory
 from service.ground.version import version_text
 from service.leaf_store.render import unique_names
-from service.protocol.admin_models import Evicted, MemoryState, Named, PlanNode, ViewState
-from service.protocol.control import Operation
-from service.protocol.workload import WorkloadModel
+from service.protocol.admin_models import (
+    Audit,
+    Evicted,
+    EvictKeys,
+    Footprints,
+    Health,
+    MemoryState,
+    Named,
+    Plan,
+    PlanNode,
+    Prewarmed,
+    PrewarmKeys,
+    StartAudit,
+    ViewState,
+)
+from service.protocol.admin_operations import (
+    ExplainSql,
+    Operation,
+    PutResult,
+    RegisterView,
+    RemoveView,
+    SettleView,
+    ViewChange,
+)
+from service.protocol.stats import EngineSizes, LoadStats, NodeStats, Stats, WorkerCounts
+from service.protocol.workload import Workload, WorkloadModel
 from service.settings.view_options import OptionFields
+
+R = TypeVar("R")
 
 
 class Operations:
-    """The operations over one `Runtime`."""
+    """The operations over one `Runtime`: `AdminOperations`, and a `Control`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    def by_name(self) -> Mapping[str, Operation]:
-        """The operations, as `ControlServer` takes them."""
-        return {
-            "views": self.views,
-            "view": self.view,
-            "put": self.put,
-            "drop": self.drop,
-            "kept": self.kept,
-            "settle": self.settle,
-            "plan": self.plan,
-            "plan_sql": self.plan_sql,
-            "graph": self.graph,
-            "footprints": self.footprints,
-            "stats": self.stats,
-            "evict": self.evict,
-            "audit": self.audit,
-            "audited": self.audited,
-            "prewarm": self.prewarm,
-            "prewarmed": self.prewarmed,
-            "workload": self.workload,
-            "put_workload": self.put_workload,
-            "drop_workload": self.drop_workload,
-            "health": self.health,
-        }
+    async def call(self, operation: Operation[R]) -> R:
+        """Performs an operation. Raises its ApiError."""
+        return await operation.perform(self)
 
-    async def views(self) -> list[dict[str, Any]]:
-        """All registered views."""
+    async def views(self) -> list[ViewState]:
         return [self._state(registered) for _, registered in sorted(self._runtime.registry.views.items())]
 
-    async def view(self, name: str) -> dict[str, Any]:
-        """One view."""
+    async def view(self, name: str) -> ViewState:
         return self._state(self._registered(name))
 
-    async def put(
-        self, name: str, sql: str, options: dict[str, Any], create_only: bool, at_ms: int | None = None
-    ) -> dict[str, Any]:
-        """Registers a view; whether it was new, and whether it is still being built."""
-        put = self._runtime.changes.put(name, sql, ViewOptions(**options), create_only=create_only, at_ms=at_ms)
-        return asdict(await put)
+    async def register(self, wanted: RegisterView) -> PutResult:
+        options = _view_options(wanted.options)
+        create_only, at_ms = wanted.create_only, wanted.at_ms
+        return await self._runtime.changes.put(wanted.name, wanted.sql, options, create_only=create_only, at_ms=at_ms)
 
-    async def drop(self, name: str, at_ms: int | None = None) -> None:
-        """Forgets a view."""
-        await self._runtime.changes.drop(name, at_ms)
+    async def remove(self, wanted: RemoveView) -> None:
+        await self._runtime.changes.drop(wanted.name, wanted.at_ms)
 
-    async def kept(self) -> dict[str, dict[str, Any]]:
-        """When which views were put over HTTP, with what they are now, or dropped."""
+    async def changes(self) -> dict[str, ViewChange]:
         registry = self._runtime.registry
-        kept: dict[str, dict[str, Any]] = {name: {"at_ms": at} for name, at in registry.changed_ms.items()}
+        changes = {name: ViewChange(at_ms) for name, at_ms in registry.changed_ms.items()}
         for name, registered in registry.views.items():
             definition = registered.definition
             if definition.origin is Origin.HTTP:
-                options = {name: value for name, value in asdict(definition.options).items() if value is not None}
-                kept[name] = {"at_ms": registry.changed_ms.get(name, 0), "sql": definition.sql, "options": options}
-        return kept
+                options = OptionFields.of(asdict(definition.options))
+                changes[name] = ViewChange(registry.changed_ms.get(name, 0), definition.sql, options)
+        return changes
 
-    async def settle(self, name: str, sql: str | None, options: dict[str, Any], at_ms: int) -> bool:
-        """Does what another service has done to a view, if that was later."""
-        return await self._runtime.changes.settle(name, sql, ViewOptions(**options), at_ms)
+    async def settle(self, wanted: SettleView) -> bool:
+        change = wanted.change
+        options = _view_options(change.options)
+        return await self._runtime.changes.settle(wanted.name, change.sql, options, change.at_ms)
 
-    async def plan(self, name: str) -> dict[str, Any]:
-        """How an installed view is kept."""
+    async def plan(self, name: str) -> Plan:
         registered = self._registered(name)
         engine, installed = self._runtime.dispatcher.engine, registered.installed
         if engine is None or installed is None or installed.tombstone:
@@ -109,33 +106,32 @@ class Operations:
         graph = engine.graph
         plan = explain(installed.plan, graph.catalog, graph, graph.leaves.get(installed.id))
         self._counted(plan.nodes, graph)
-        return plan.model_dump()
+        return plan
 
-    async def plan_sql(self, name: str, sql: str, options: dict[str, Any]) -> dict[str, Any]:
-        """How a view would be kept."""
-        plan, catalog = await self._runtime.changes.plan(name, sql, ViewOptions(**options))
+    async def plan_sql(self, wanted: ExplainSql) -> Plan:
+        plan, catalog = await self._runtime.changes.plan(wanted.name, wanted.sql, _view_options(wanted.options))
         engine = self._runtime.dispatcher.engine
-        return explain(plan, catalog, None if engine is None else engine.graph).model_dump()
+        return explain(plan, catalog, None if engine is None else engine.graph)
 
-    async def graph(self, shard: int | None = None) -> list[dict[str, Any]]:
-        """All nodes of the engine, which is that of `shard`, if that is said."""
+    async def graph(self, shard: int | None = None) -> list[PlanNode]:
         number = self._runtime.shard.number
         if shard not in (None, number):
             raise ApiError("bad_request", f"There is no shard {shard} here.", f"This is {number}.")
-        self._runtime.require_engine()
-        assert self._runtime.dispatcher.engine is not None
-        graph = self._runtime.dispatcher.engine.graph
-        return [node.model_dump() for node in self._counted(explain_all(graph), graph)]
+        graph = self._graph()
+        return self._counted(explain_all(graph), graph)
 
-    async def footprints(self) -> dict[str, Any]:
-        """What keys of views need inside. Reads go on meanwhile."""
-        self._runtime.require_engine()
-        assert self._runtime.dispatcher.engine is not None
-        graph = self._runtime.dispatcher.engine.graph
+    async def footprints(self) -> Footprints:
+        graph = self._graph()
         return await footprints(graph, self._names(graph))
 
+    def _graph(self) -> Graph:
+        """The running engine's graph. Raises ApiError if there is none."""
+        self._runtime.require_engine()
+        assert self._runtime.dispatcher.engine is not None
+        return self._runtime.dispatcher.engine.graph
+
     def _counted(self, nodes: list[PlanNode], graph: Graph) -> list[PlanNode]:
-        """Nodes of the running engine with what they have counted, and the names of views."""
+        """Nodes of the running engine with their counters and the names of views."""
         names = {graph.leaves[view].id: name for view, name in self._names(graph).items()}
         for node in counted(nodes, graph, self._runtime.lookup_tasks.counts):
             node.views = [names[NodeId(node.id)]] if node.id in names else []
@@ -145,143 +141,133 @@ class Operations:
         installations = self._runtime.registry.installations
         return {view: installations[view].definition.name for view in graph.leaves if view in installations}
 
-    async def stats(self) -> dict[str, Any]:
-        """Everything that is counted."""
+    async def stats(self) -> Stats:
         runtime = self._runtime
-        engine = runtime.dispatcher.engine
-        return {
-            "counters": asdict(runtime.counters)
-            | {
-                "upstream_statements": runtime.lookups.statements,
-                "abandoned_statements": runtime.slots.abandoned,
-            }
-            | runtime.asking.counters(),
-            "engine": {} if engine is None else dict(engine.counters),
-            "sizes": self._sizes(),
-            "views": {name: view_counters(runtime, v).model_dump() for name, v in runtime.registry.views.items()},
-            "upqueries": {name: v.missed.upqueries.buckets for name, v in runtime.registry.views.items()},
-            "nodes": self._nodes(),
-            "loads": runtime.telling.stats(),
-            "recent_errors": merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
-            "log_left_out": REPEATS.left_out,
-            "pid": os.getpid(),
-            "shard": runtime.shard.number,
-            "workers": len(runtime.worker_counters),
-            "worker_processes": runtime.workers.counters(),
-            "subscriptions": subscription_counters(runtime),
-            "position": runtime.positions.applied,
-            "version": version_text(runtime.positions.applied),
-            "age_ms": self._age_ms(),
-            "streaming": runtime.streaming,
-            "resting_tables": runtime.slots.breakers.resting,
-        }
+        engine, views = runtime.dispatcher.engine, runtime.registry.views
+        return Stats(
+            counters=self._counters(),
+            engine={} if engine is None else dict(engine.counters),
+            sizes=self._sizes(),
+            views={name: view_counters(runtime, view) for name, view in views.items()},
+            upqueries={name: view.missed.upqueries.buckets for name, view in views.items()},
+            nodes=self._nodes(),
+            loads=[LoadStats(**load) for load in runtime.telling.stats()],
+            recent_errors=merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
+            log_left_out=REPEATS.left_out,
+            pid=os.getpid(),
+            shard=runtime.shard.number,
+            workers=len(runtime.worker_counters),
+            worker_processes={worker: WorkerCounts(**c) for worker, c in runtime.workers.counters().items()},
+            subscriptions=subscription_counters(runtime),
+            position=runtime.positions.applied,
+            version=version_text(runtime.positions.applied),
+            age_ms=self._age_ms(),
+            streaming=runtime.streaming,
+            resting_tables=runtime.slots.breakers.resting,
+        )
 
-    def _sizes(self) -> dict[str, float]:
+    def _counters(self) -> dict[str, int]:
+        runtime = self._runtime
+        statements = {
+            "upstream_statements": runtime.lookups.statements,
+            "abandoned_statements": runtime.slots.abandoned,
+        }
+        return asdict(runtime.counters) | statements | runtime.asking.counters()
+
+    def _sizes(self) -> EngineSizes:
         runtime = self._runtime
         engine, leaf, budget, process = runtime.dispatcher.engine, runtime.leaf, runtime.budget, process_memory()
-        return {
-            "budget_bytes": budget.budget_bytes,
-            "limit_bytes": budget.limit_bytes,
-            "used_bytes": budget.used_bytes,
-            "over_budget": int(budget.exhausted),
-            "engine_state_bytes": 0 if engine is None else engine.state_bytes(),
-            "leaf_bytes": leaf.used_bytes,
-            "leaf_free_bytes": leaf.resident_bytes - leaf.used_bytes,
-            "process_own_bytes": process.own_bytes,
-            "process_shared_bytes": process.shared_bytes,
-            "process_grown_bytes": budget.grown_bytes,
-            "longest_eviction_s": budget.longest_slice_s,
-            "ring_rows": 0 if engine is None else engine.ring.rows,
-            "reads_waiting": runtime.reads.pending,
-            "lookups_in_flight": runtime.lookup_tasks.in_flight,
-            "loads_under_way": len(runtime.loads.progress()),
-            "longest_load_slice_s": runtime.loads.longest_slice_s,
-        }
+        return EngineSizes(
+            budget_bytes=budget.budget_bytes,
+            limit_bytes=budget.limit_bytes,
+            used_bytes=budget.used_bytes,
+            over_budget=int(budget.exhausted),
+            engine_state_bytes=0 if engine is None else engine.state_bytes(),
+            leaf_bytes=leaf.used_bytes,
+            leaf_free_bytes=leaf.resident_bytes - leaf.used_bytes,
+            process_own_bytes=process.own_bytes,
+            process_shared_bytes=process.shared_bytes,
+            process_grown_bytes=budget.grown_bytes,
+            longest_eviction_s=budget.longest_slice_s,
+            ring_rows=0 if engine is None else engine.ring.rows,
+            reads_waiting=runtime.reads.pending,
+            lookups_in_flight=runtime.lookup_tasks.in_flight,
+            loads_under_way=len(runtime.loads.progress()),
+            longest_load_slice_s=runtime.loads.longest_slice_s,
+        )
 
-    def _nodes(self) -> list[dict[str, Any]]:
+    def _nodes(self) -> list[NodeStats]:
         engine = self._runtime.dispatcher.engine
         if engine is None:
             return []
         looked = self._runtime.lookup_tasks.counts
         return [
-            {
-                "id": node.id,
-                "kind": kind_of(node),
-                "keys": sum(len(coverage.keys) for coverage in node.coverages().values()),
-                "state_bytes": node.state_bytes(),
+            NodeStats(
+                id=node.id,
+                kind=kind_of(node),
+                keys=sum(len(coverage.keys) for coverage in node.coverages().values()),
+                state_bytes=node.state_bytes(),
                 **node_counters(node, looked).model_dump(),
-            }
+            )
             for node in engine.graph.stored()
         ]
 
-    async def evict(
-        self, view: str | None, keys: list[dict[str, str]] | None, state_bytes: int | None
-    ) -> dict[str, Any]:
-        """Forgets keys of a view (all of them if none are given), or what the policy names until so many bytes less
-        are used."""
+    async def evict(self, wanted: EvictKeys) -> Evicted:
         self._runtime.require_engine()
-        evicted = 0
+        view, evicted = wanted.view, 0
         if view is not None and self._registered(view).status is not Status.ELSEWHERE:
             installed = self._installed(view)
-            for key in self._keys(installed, keys):
+            for key in self._keys(installed, wanted.keys):
                 self._runtime.dispatcher.step(EvictKey(installed.id, key))
                 evicted += 1
                 if evicted % 100 == 0:
                     await asyncio.sleep(0)
-        if state_bytes is not None:
-            evicted += await self._runtime.budget.free(state_bytes)
-        return Evicted(views=int(view is not None), keys=evicted).model_dump()
+        if wanted.state_bytes is not None:
+            evicted += await self._runtime.budget.free(wanted.state_bytes)
+        return Evicted(views=int(view is not None), keys=evicted)
 
-    async def audit(self, **wanted: Any) -> dict[str, Any]:
-        """Starts an audit."""
+    async def audit(self, wanted: StartAudit) -> Audit:
         self._runtime.require_engine()
-        return self._runtime.audits.begin(AuditOptions(**wanted))
+        return Audit(**self._runtime.audits.begin(AuditOptions(**dict(wanted))))
 
-    async def audited(self) -> dict[str, Any]:
-        """How far the audit is, or what it found."""
-        return self._runtime.audits.state()
+    async def audited(self) -> Audit:
+        return Audit(**self._runtime.audits.state())
 
-    async def prewarm(self, view: str, keys: list[list[str | None]]) -> dict[str, Any]:
-        """Begins to fill keys."""
+    async def prewarm(self, wanted: PrewarmKeys) -> Prewarmed:
         self._runtime.require_engine()
-        return asdict(self._runtime.prewarm.begin(view, keys))
+        return Prewarmed(**asdict(self._runtime.prewarm.begin(wanted.view, wanted.keys)))
 
-    async def workload(self) -> dict[str, Any]:
-        """The workload model that is applied."""
-        return self._runtime.workload.state().model_dump()
+    async def prewarmed(self) -> list[Prewarmed]:
+        return [Prewarmed(**filling) for filling in self._runtime.prewarm.fillings()]
 
-    async def put_workload(self, model: dict[str, Any]) -> dict[str, Any]:
-        """Applies a model."""
-        return self._runtime.workload.put(WorkloadModel(**model)).model_dump()
+    async def workload(self) -> Workload:
+        return self._runtime.workload.state()
+
+    async def put_workload(self, model: WorkloadModel) -> Workload:
+        return self._runtime.workload.put(model)
 
     async def drop_workload(self) -> None:
-        """Applies none."""
         self._runtime.workload.drop()
 
-    async def prewarmed(self) -> list[dict[str, Any]]:
-        """How far filling keys is."""
-        return self._runtime.prewarm.fillings()
-
-    async def health(self) -> dict[str, Any]:
-        """What ``/readyz`` says of the engine."""
+    async def health(self) -> Health:
         runtime = self._runtime
         views = runtime.registry.views
-        return {
-            "ready": runtime.ready,
-            "streaming": runtime.streaming,
-            "age_ms": self._age_ms(),
-            "version": version_text(runtime.positions.applied),
-            "memory": MemoryState(
+        return Health(
+            ready=runtime.ready,
+            streaming=runtime.streaming,
+            age_ms=self._age_ms(),
+            version=version_text(runtime.positions.applied),
+            memory=MemoryState(
                 budget_bytes=runtime.budget.budget_bytes,
                 used_bytes=runtime.budget.used_bytes,
                 over_budget=runtime.budget.exhausted,
-            ).model_dump(),
-            "building": [n for n, v in views.items() if v.status is Status.BUILDING],
-            "held_up": runtime.held_up,
-            "schema_changes": runtime.schema_changes,
-            "quarantined": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.QUARANTINED},
-            "broken": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.BROKEN},
-        }
+            ),
+            building=[n for n, v in views.items() if v.status is Status.BUILDING],
+            held_up=runtime.held_up,
+            schema_changes=runtime.schema_changes,
+            quarantined={n: v.status_reason or "" for n, v in views.items() if v.status is Status.QUARANTINED},
+            broken={n: v.status_reason or "" for n, v in views.items() if v.status is Status.BROKEN},
+        )
 
     def _age_ms(self) -> int:
         return max(0, wall_ms() - self._runtime.ages.exact_at_ms)
@@ -304,7 +290,7 @@ class Operations:
         leaf = leaf_of(self._runtime, self._registered(installed.definition.name))
         return [] if leaf is None else list(leaf.coverage.keys)
 
-    def _state(self, registered: RegisteredView) -> dict[str, Any]:
+    def _state(self, registered: RegisteredView) -> ViewState:
         installed = registered.installed
         plan = None if installed is None or not installed.plan.view.output else installed.plan
         view = None if plan is None else plan.view
@@ -327,12 +313,16 @@ class Operations:
             parameters=[] if view is None else _parameters(view),
             columns=[] if view is None else _columns(view),
             counters=view_counters(self._runtime, registered),
-        ).model_dump()
+        )
 
     def _materialization(self, installed: InstalledView | None) -> Any:
         engine = self._runtime.dispatcher.engine
         leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
         return None if leaf is None else "full" if leaf.full else "partial"
+
+
+def _view_options(options: OptionFields) -> ViewOptions:
+    return ViewOptions(**options.options())
 
 
 def _of_replacement(registered: RegisteredView) -> str | None:

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
@@ -292,7 +292,7 @@ class Runtime:
         return None if self._session is None else self._session.held_up
 
     @property
-    def schema_changes(self) -> str | None:
+    def schema_changes(self) -> Literal["exact", "heartbeat"] | None:
         """From where on answers are of the new schema, after DDL; None if that is not known."""
         exact = self._parts.repair.exact
         return None if exact is None else "exact" if exact else "heartbeat"

@@ -20,6 +20,7 @@ from service.engine.views.repair import Repair
 from service.engine.views.tables import TableAlteredError, TableRefusedError
 from service.ground.clock import wall_ms
 from service.ground.errors import ApiError
+from service.protocol.admin_operations import PutResult
 
 log = structlog.get_logger()
 
@@ -27,15 +28,6 @@ log = structlog.get_logger()
 _LOOKS = 3
 #: How long a change waits for a stream that is just beginning.
 _PATIENCE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class PutResult:
-    """What became of a PUT."""
-
-    name: str
-    created: bool
-    building: bool
 
 
 @dataclass(slots=True)
@@ -99,11 +91,11 @@ class Changes:
             if registered.definition == definition and registered.status is not Status.BROKEN:
                 if at_ms is not None:
                     self._save(name, at_ms)
-                return PutResult(name, created=False, building=_building(registered))
+                return PutResult(created=False, building=_building(registered))
         self._require_stream()
         await self._install(definition)
         self._save(name, at_ms)
-        return PutResult(name, created=registered is None, building=_building(self.installer.registry.views[name]))
+        return PutResult(created=registered is None, building=_building(self.installer.registry.views[name]))
 
     def _drop(self, registered: RegisteredView) -> None:
         _refuse_configured(registered)

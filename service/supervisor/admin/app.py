@@ -18,7 +18,6 @@ from service.ground.errors import ApiError
 from service.ground.logs import RECENT_ERRORS, merged_errors
 from service.protocol.admin_models import (
     Audit,
-    ControlRequest,
     Evicted,
     EvictKeys,
     Footprints,
@@ -35,8 +34,31 @@ from service.protocol.admin_models import (
     ViewName,
     ViewState,
 )
-from service.protocol.control import Control, replied
+from service.protocol.admin_operations import (
+    BeginAudit,
+    BeginPrewarm,
+    Control,
+    DropWorkload,
+    Evict,
+    ExplainSql,
+    ExplainView,
+    GetAudit,
+    GetFootprints,
+    GetGraph,
+    GetHealth,
+    GetStats,
+    GetView,
+    GetWorkload,
+    ListPrewarms,
+    ListViews,
+    PutWorkload,
+    RegisterView,
+    RemoveView,
+    operation_of,
+    reply_to,
+)
 from service.protocol.workload import Workload, WorkloadModel
+from service.settings.view_options import OptionFields
 from service.supervisor.admin.graphviz import graphviz
 from service.supervisor.admin.metrics import histograms_of, samples_of
 from service.supervisor.admin.prometheus import prometheus_text
@@ -212,9 +234,9 @@ def _metrics(app: FastAPI, text: Metrics) -> None:
 def _metrics_of(engine: Control, supervisor: Children) -> Metrics:
     async def text() -> bytes:
         try:
-            stats = await engine.call("stats")
+            stats = await engine.call(GetStats())
         except ApiError:
-            stats = None
+            return prometheus_text(samples_of(None, supervisor.children()))
         return prometheus_text(samples_of(stats, supervisor.children()), histograms_of(stats))
 
     return text
@@ -233,23 +255,22 @@ class _Readinesses:
         workers = sum(1 for c in children if c.alive and not c.silent and c.name.startswith("worker"))
         silent = [c.name for c in children if c.silent]
         try:
-            health = await self._engine.call("health")
+            health = await self._engine.call(GetHealth())
         except ApiError:
             # Readers go on serving what is cached while the engine process hangs, or is started again.
             ready = (self._served or self._supervisor.served_before()) and workers > 0
             return Readiness(ready=ready, engine=False, streaming=False, workers=workers, silent=silent)
         # One that was started again waits for the change stream to begin, which long transactions hold up.
-        caught_up = bool(health.pop("ready"))
-        self._served = self._served or caught_up
+        self._served = self._served or health.ready
         ready = self._served and workers > 0
-        return Readiness(ready=ready, engine=True, workers=workers, silent=silent, **health)
+        return Readiness(engine=True, workers=workers, silent=silent, **dict(health) | {"ready": ready})
 
 
 def _catalog(app: FastAPI, engine: Control) -> None:
     @app.get("/v1/catalog/views", tags=["catalog"], operation_id="list_views", responses=_ANY)
     async def list_views() -> ViewList:
         """List the registered views."""
-        return ViewList(views=await engine.call("views"))
+        return ViewList(views=await engine.call(ListViews()))
 
     @app.get(
         "/v1/catalog/views/{name}",
@@ -259,7 +280,7 @@ def _catalog(app: FastAPI, engine: Control) -> None:
     )
     async def get_view(name: Name) -> ViewState:
         """Return one view."""
-        return ViewState(**await engine.call("view", name=name))
+        return await engine.call(GetView(name))
 
     @app.put(
         "/v1/catalog/views/{name}",
@@ -270,12 +291,11 @@ def _catalog(app: FastAPI, engine: Control) -> None:
     )
     async def put_view(name: Name, body: PutView, if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Register or replace a view: 201 if it is new, 200 if it existed, 202 while it is being built."""
-        result = await engine.call(
-            "put", name=name, sql=body.sql, options=body.options(), create_only=if_none_match == "*"
-        )
-        state = await engine.call("view", name=name)
-        status = 202 if result["building"] else 201 if result["created"] else 200
-        return JSONResponse(state, status)
+        options = OptionFields.of(body.options())
+        result = await engine.call(RegisterView(name, body.sql, options, create_only=if_none_match == "*"))
+        state = await engine.call(GetView(name))
+        status = 202 if result.building else 201 if result.created else 200
+        return JSONResponse(state.model_dump(), status)
 
     @app.delete(
         "/v1/catalog/views/{name}",
@@ -286,7 +306,7 @@ def _catalog(app: FastAPI, engine: Control) -> None:
     )
     async def drop_view(name: Name) -> Response:
         """Drop a view."""
-        await engine.call("drop", name=name)
+        await engine.call(RemoveView(name))
         return Response(status_code=204)
 
 
@@ -300,7 +320,7 @@ def _plans(app: FastAPI, engine: Control) -> None:
     )
     async def explain_view(name: Name, request: Request) -> Response:
         """Return the plan of a view; as text or Graphviz by Accept."""
-        return _plan_response(Plan(**await engine.call("plan", name=name)), request)
+        return _plan_response(await engine.call(ExplainView(name)), request)
 
     @app.post(
         "/v1/catalog/plan",
@@ -311,9 +331,8 @@ def _plans(app: FastAPI, engine: Control) -> None:
     )
     async def explain_sql(body: PlanView, request: Request) -> Response:
         """Return the plan of an SQL text without installing it."""
-        return _plan_response(
-            Plan(**await engine.call("plan_sql", name=body.name, sql=body.sql, options=body.options())), request
-        )
+        wanted = ExplainSql(body.name, body.sql, OptionFields.of(body.options()))
+        return _plan_response(await engine.call(wanted), request)
 
     @app.get(
         "/v1/graph",
@@ -329,7 +348,7 @@ def _plans(app: FastAPI, engine: Control) -> None:
         ] = None,
     ) -> Response:
         """Return all nodes of an engine; as Graphviz by Accept."""
-        nodes = [PlanNode(**node) for node in await engine.call("graph", shard=shard)]
+        nodes = await engine.call(GetGraph(shard))
         if "graphviz" in request.headers.get("accept", ""):
             return Response(graphviz(nodes), media_type="text/vnd.graphviz")
         return JSONResponse([node.model_dump() for node in nodes])
@@ -348,21 +367,21 @@ def _engine(app: FastAPI, engine: Control) -> None:
     @app.get("/v1/stats", tags=["engine"], operation_id="stats", responses=_ANY)
     async def stats() -> dict[str, Any]:
         """Return all statistics."""
-        stats = dict(await engine.call("stats"))
-        stats["recent_errors"] = merged_errors(stats["recent_errors"], RECENT_ERRORS.newest_first())
-        return stats
+        stats = await engine.call(GetStats())
+        errors = merged_errors(stats.recent_errors, RECENT_ERRORS.newest_first())
+        return stats.model_dump() | {"recent_errors": errors}
 
     @app.get("/v1/footprints", tags=["engine"], operation_id="footprints", responses=problem_responses(GRAPH_CODES))
     async def footprints() -> Footprints:
-        """Return the inner keys that each key of a view needs, for workload models. Slow for many keys."""
-        return Footprints(**await engine.call("footprints"))
+        """Which keys inside the keys of views have read, for workload models. Takes a while where there are many."""
+        return await engine.call(GetFootprints())
 
     @app.post("/v1/evict", tags=["engine"], operation_id="evict", responses=problem_responses(EVICT_CODES))
     async def evict(body: EvictKeys) -> Evicted:
         """Evict keys; they are filled again when they are read."""
         if body.view is None and body.state_bytes is None:
             raise ApiError("bad_request", "The request must name a view, or state_bytes, to evict.")
-        return Evicted(**await engine.call("evict", **body.model_dump()))
+        return await engine.call(Evict(body))
 
 
 def _filled_and_right(app: FastAPI, engine: Control) -> None:
@@ -371,12 +390,12 @@ def _filled_and_right(app: FastAPI, engine: Control) -> None:
     )
     async def audit(body: StartAudit) -> Audit:
         """Start an audit: a comparison of cached keys with the database at one snapshot."""
-        return Audit(**await engine.call("audit", **body.model_dump()))
+        return await engine.call(BeginAudit(body))
 
     @app.get("/v1/audit", tags=["engine"], operation_id="audited", responses=_ANY)
     async def audited() -> Audit:
-        """Return the progress of the audit, or the result of the last one."""
-        return Audit(**await engine.call("audited"))
+        """How far the audit is, or what the last one found."""
+        return await engine.call(GetAudit())
 
     @app.post(
         "/v1/prewarm",
@@ -387,34 +406,38 @@ def _filled_and_right(app: FastAPI, engine: Control) -> None:
     )
     async def prewarm(body: PrewarmKeys) -> Prewarmed:
         """Start prewarming: fill keys before they are read."""
-        return Prewarmed(**await engine.call("prewarm", **body.model_dump()))
+        return await engine.call(BeginPrewarm(body))
 
     @app.get("/v1/prewarm", tags=["engine"], operation_id="prewarmed", responses=_ANY)
     async def prewarmed() -> PrewarmList:
-        """Return the progress of prewarming."""
-        return PrewarmList(prewarmed=await engine.call("prewarmed"))
+        """How far filling keys is."""
+        return PrewarmList(prewarmed=await engine.call(ListPrewarms()))
 
 
 def _workload(app: FastAPI, engine: Control) -> None:
     @app.put("/v1/workload", tags=["engine"], operation_id="put_workload", responses=problem_responses(WORKLOAD_CODES))
     async def put_workload(body: WorkloadModel) -> Workload:
         """Apply a workload model: pin its keys and fill others, now and after each restart."""
-        return Workload(**await engine.call("put_workload", model=body.model_dump()))
+        return await engine.call(PutWorkload(body))
 
     @app.get("/v1/workload", tags=["engine"], operation_id="workload", responses=_ANY)
     async def workload() -> Workload:
-        """Return the applied workload model."""
-        return Workload(**await engine.call("workload"))
+        """The workload model that is applied."""
+        return await engine.call(GetWorkload())
 
     @app.delete("/v1/workload", tags=["engine"], operation_id="drop_workload", status_code=204, responses=_ANY)
     async def drop_workload() -> Response:
-        """Stop applying a workload model."""
-        await engine.call("drop_workload")
+        """Applies none any more."""
+        await engine.call(DropWorkload())
         return Response(status_code=204)
 
 
 def _for_gateways(app: FastAPI, engine: Control) -> None:
     @app.post("/internal/control", include_in_schema=False)
-    async def control(body: ControlRequest) -> dict[str, Any]:
-        """Run an operation of a gateway. The operations are internal to one version of upquery and the next."""
-        return await replied(engine, body.operation, body.arguments)
+    async def control(request: Request) -> Response:
+        """Run an operation of a gateway of the same version."""
+        try:
+            operation = operation_of(await request.body())
+        except ValueError as error:
+            raise ApiError("invalid_request", f"The request is not an operation: {error}") from None
+        return Response(await reply_to(operation, engine), media_type="application/json")

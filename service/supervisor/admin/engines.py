@@ -1,20 +1,52 @@
-"""Several engines as the admin port sees one: the control socket's operations, performed by all whom they concern.
+"""Several engines as one `Control`: each operation is performed by all engines that it concerns.
 
-A shard may have replicas: engines that hold the same. The shard is then whichever of them answers (`replicas`), and
-`everyone` are all of them, which have views, keys and numbers of their own.
+A shard may have replicas: engines with the same rows. The shard is then whichever of them answers (`replicas`), and
+`everyone` are all of them, which have views, keys and counters of their own.
 
-Not here: what the operations do (`operations`), how what they say is put together (`merge`), that all have the same
-views (`registration`).
+Not here: the operations (`service.engine.admin.operations`), merging of replies (`merge`), views that are the same
+at all engines (`registration`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from service.ground.errors import ApiError
 from service.leaf_store.layout import key_part
-from service.protocol.control import Control
+from service.protocol.admin_models import (
+    Evicted,
+    EvictKeys,
+    Footprints,
+    Health,
+    Plan,
+    PlanNode,
+    Prewarmed,
+    PrewarmKeys,
+    ViewState,
+)
+from service.protocol.admin_operations import (
+    BeginPrewarm,
+    Control,
+    Evict,
+    ExplainView,
+    GetFootprints,
+    GetGraph,
+    GetHealth,
+    GetStats,
+    GetView,
+    ListChanges,
+    ListPrewarms,
+    ListViews,
+    Operation,
+    PutResult,
+    RegisterView,
+    RemoveView,
+    SettleView,
+    ViewChange,
+)
+from service.protocol.stats import Stats
 from service.sharding.homes import homes_among
+from service.supervisor.admin.delegation import DelegatedOperations
 from service.supervisor.admin.merge import (
     ELSEWHERE,
     merged_filling,
@@ -26,17 +58,15 @@ from service.supervisor.admin.merge import (
 )
 from service.supervisor.admin.registration import Registering, is_away, told
 
-_Perform = Callable[..., Awaitable[Any]]
-
-
+R = TypeVar("R")
 #: Texts of a view's parameters.
 KeyTexts = Sequence[str | None]
-#: Where the keys of a view are read, among so many shards; of the view, what one of them says of it.
-Place = Callable[[int, Mapping[str, Any]], Callable[[KeyTexts], int]]
+#: The shard at which a key of a view is read, given the number of shards and the view's state at one of them.
+Place = Callable[[int, ViewState], Callable[[KeyTexts], int]]
 
 
-class Engines:
-    """Is a `Control`. *State*: who is asked, which may change (`follow`)."""
+class Engines(DelegatedOperations):
+    """A `Control`. *State*: the engines, which `follow` may change."""
 
     def __init__(
         self,
@@ -48,151 +78,128 @@ class Engines:
         self._registering = registering or Registering()
         self._place = place or _by_entry
         self.follow(shards, everyone)
-        self._by_name: dict[str, _Perform] = {
-            "views": self._views,
-            "view": self._view,
-            "put": self._put,
-            "drop": self._drop,
-            "kept": self._kept,
-            "settle": self._settle,
-            "plan": self._plan,
-            "graph": self._graph,
-            "footprints": self._footprints,
-            "stats": self._stats,
-            "evict": self._evict,
-            "prewarm": self._prewarm,
-            "prewarmed": self._prewarmed,
-            "health": self._health,
-        }
 
     def follow(self, shards: Sequence[Control], everyone: Sequence[Control] | None = None) -> None:
-        """From now on these are asked; `everyone`: with all replicas, in the shards' order."""
+        """Replaces the engines; `everyone`: with all replicas, in the shards' order."""
         self._shards = tuple(shards)
         self._everyone = self._shards if everyone is None else tuple(everyone)
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
-        """The operation's result. Raises its `ApiError`, or ``engine_unavailable``."""
-        perform = self._by_name.get(operation)
-        if perform is None:
-            return await self._shards[0].call(operation, **arguments)
-        return await perform(**arguments)
+    async def delegate(self, operation: Operation[R]) -> R:
+        return await self._shards[0].call(operation)
 
-    async def _all(self, operation: str, **arguments: Any) -> list[Any]:
-        """Of all shards. ApiError if one does not answer."""
-        return await asyncio.gather(*(shard.call(operation, **arguments) for shard in self._shards))
+    async def _all(self, operation: Operation[R]) -> list[R]:
+        """Replies of all shards. Raises ApiError if one does not answer."""
+        return await asyncio.gather(*(shard.call(operation) for shard in self._shards))
 
-    async def _those_there(self, operation: str, **arguments: Any) -> list[Any]:
-        """Of everyone who answers. ApiError if none does, or as any of them says if that is not about it being away."""
-        said = await asyncio.gather(
-            *(each.call(operation, **arguments) for each in self._everyone), return_exceptions=True
-        )
-        there = [each for each in said if not isinstance(each, BaseException)]
-        failed = [each for each in said if isinstance(each, BaseException)]
-        away = [each for each in failed if is_away(each)]
-        if failed and (len(away) < len(failed) or not there):
-            raise next((each for each in failed if each not in away), failed[0])
-        return there
+    async def _reachable(self, operation: Operation[R]) -> list[R]:
+        """Replies of all engines that can be reached. Raises ApiError if none can, or if one refuses."""
+        answers = [answer for _, answer in await asyncio.gather(*(told(e, operation) for e in self._everyone))]
+        failed = [answer for answer in answers if isinstance(answer, ApiError)]
+        replies = [answer for answer in answers if not isinstance(answer, ApiError)]
+        refused = [error for error in failed if not is_away(error)]
+        if refused or (failed and not replies):
+            raise (refused or failed)[0]
+        return replies
 
-    # What is said
+    # Questions
 
-    async def _views(self) -> list[dict[str, Any]]:
-        return merged_views(await self._those_there("views"))
+    async def views(self) -> list[ViewState]:
+        return merged_views(await self._reachable(ListViews()))
 
-    async def _view(self, name: str) -> dict[str, Any]:
-        return merged_view(await self._of_those_with(name))
+    async def view(self, name: str) -> ViewState:
+        return merged_view(await self._states(name))
 
-    async def _of_those_with(self, name: str) -> list[dict[str, Any]]:
-        """A view's states, of the shards that have it. ApiError ``view_not_found``."""
-        views = await self._those_there("views")
-        states = [view for of_shard in views for view in of_shard if view["name"] == name]
+    async def _states(self, name: str) -> list[ViewState]:
+        """A view's states at the shards that have it. Raises ApiError(view_not_found)."""
+        states = [view for views in await self._reachable(ListViews()) for view in views if view.name == name]
         if not states:
             raise ApiError("view_not_found", f"View {name!r} does not exist.")
         return states
 
-    async def _plan(self, name: str) -> Any:
-        """Of the shard that keeps it, or of the first that has it."""
+    async def plan(self, name: str) -> Plan:
+        """Of the shard that maintains the view, or of the first that has it."""
         shards = self._shards
         home = homes_among(len(shards)).of_view(name)
         failed: ApiError | None = None
         for number in sorted(range(len(shards)), key=lambda shard: shard != home):
             try:
-                return await shards[number].call("plan", name=name)
+                return await shards[number].call(ExplainView(name))
             except ApiError as error:
                 failed = failed or error
         assert failed is not None
         raise failed
 
-    async def _graph(self, shard: int | None) -> Any:
+    async def graph(self, shard: int | None) -> list[PlanNode]:
         shard = shard or 0
         if shard >= len(self._shards):
             raise ApiError("bad_request", f"There is no shard {shard}.", f"The last one is {len(self._shards) - 1}.")
-        return await self._shards[shard].call("graph", shard=shard)
+        return await self._shards[shard].call(GetGraph(shard))
 
-    async def _footprints(self) -> dict[str, Any]:
-        return merged_footprints(await self._those_there("footprints"))
+    async def footprints(self) -> Footprints:
+        return merged_footprints(await self._reachable(GetFootprints()))
 
-    async def _stats(self) -> dict[str, Any]:
-        return merged_stats(await self._those_there("stats"))
+    async def stats(self) -> Stats:
+        return merged_stats(await self._reachable(GetStats()))
 
-    async def _health(self) -> dict[str, Any]:
-        return merged_health(await self._all("health"))
+    async def health(self) -> Health:
+        return merged_health(await self._all(GetHealth()))
 
-    # What is done
+    async def changes(self) -> dict[str, ViewChange]:
+        """Changes that all engines know; one that some have missed is sent again."""
+        of_all = await self._all(ListChanges())
+        names = set.intersection(*(set(changes) for changes in of_all))
+        return {name: min((changes[name] for changes in of_all), key=lambda change: change.at_ms) for name in names}
 
-    async def _put(self, name: str, **wanted: Any) -> dict[str, Any]:
-        return await self._registering.put(self._everyone, name, **wanted)
+    async def prewarmed(self) -> list[Prewarmed]:
+        return [each for of_shard in await self._reachable(ListPrewarms()) for each in of_shard]
 
-    async def _drop(self, name: str, **when: Any) -> None:
-        await self._registering.drop(self._everyone, name, **when)
+    # Changes
 
-    async def _kept(self) -> dict[str, Any]:
-        """What all of them know: of what some have missed it is told again."""
-        of_all = await self._all("kept")
-        names = set.intersection(*(set(kept) for kept in of_all))
-        return {name: min((kept[name] for kept in of_all), key=lambda change: change["at_ms"]) for name in names}
+    async def register(self, wanted: RegisterView) -> PutResult:
+        return await self._registering.put(self._everyone, wanted)
 
-    async def _settle(self, **wanted: Any) -> bool:
-        return any(await self._all("settle", **wanted))
+    async def remove(self, wanted: RemoveView) -> None:
+        await self._registering.drop(self._everyone, wanted)
 
-    async def _evict(
-        self, view: str | None, keys: list[dict[str, str]] | None, state_bytes: int | None
-    ) -> dict[str, Any]:
-        share = None if state_bytes is None else -(-state_bytes // len(self._everyone))
-        if view is not None:
-            await self._of_those_with(view)
-        done = await self._evicted(view=view, keys=keys, state_bytes=share)
+    async def settle(self, wanted: SettleView) -> bool:
+        return any(await self._all(wanted))
+
+    async def evict(self, wanted: EvictKeys) -> Evicted:
+        share = None if wanted.state_bytes is None else -(-wanted.state_bytes // len(self._everyone))
+        if wanted.view is not None:
+            await self._states(wanted.view)
+        done = await self._evicted(wanted.model_copy(update={"state_bytes": share}))
         # A key that was named has one home, and any shard may have it besides.
-        evicted = [each["keys"] for each in done]
-        return {"views": int(view is not None), "keys": max(evicted) if keys is not None else sum(evicted)}
+        keys = [each.keys for each in done]
+        return Evicted(views=int(wanted.view is not None), keys=max(keys) if wanted.keys is not None else sum(keys))
 
-    async def _evicted(self, **wanted: Any) -> list[Any]:
-        """Of those that have the view: one of a query is not everywhere. ApiError if nobody has done it."""
-        said = [answer for _, answer in await asyncio.gather(*(told(e, "evict", wanted) for e in self._everyone))]
-        failed = [answer for answer in said if isinstance(answer, ApiError)]
-        done = [answer for answer in said if not isinstance(answer, ApiError)]
+    async def _evicted(self, wanted: EvictKeys) -> list[Evicted]:
+        """Replies of the engines that have the view: an ad-hoc view is not at all of them. Raises ApiError if no engine
+        has evicted anything."""
+        answers = [answer for _, answer in await asyncio.gather(*(told(e, Evict(wanted)) for e in self._everyone))]
+        failed = [answer for answer in answers if isinstance(answer, ApiError)]
+        done = [answer for answer in answers if not isinstance(answer, ApiError)]
         refused = [e for e in failed if e.code != "view_not_found" and not self._registering.may_miss(e)]
         if refused or not done:
             raise (refused or failed)[0]
         return done
 
-    async def _prewarm(self, view: str, keys: list[list[str | None]]) -> dict[str, Any]:
-        """Each key at its home; of a view that is kept whole, at that of the view."""
-        states, shards = await self._all("view", name=view), self._shards
-        whole = any(state["status"] == ELSEWHERE for state in states)
+    async def prewarm(self, wanted: PrewarmKeys) -> Prewarmed:
+        """Fills each key at its home; keys of a fully materialized view at the view's."""
+        view, shards = wanted.view, self._shards
+        states = await self._all(GetView(view))
+        whole = any(state.status == ELSEWHERE for state in states)
         home, of_key = homes_among(len(shards)).of_view(view), self._place(len(shards), states[0])
         own: dict[int, list[list[str | None]]] = {}
-        for key in keys:
+        for key in wanted.keys:
             own.setdefault(home if whole else of_key(key), []).append(key)
         begun = await asyncio.gather(
-            *(shards[shard].call("prewarm", view=view, keys=those) for shard, those in own.items())
+            *(shards[shard].call(BeginPrewarm(wanted.model_copy(update={"keys": keys}))) for shard, keys in own.items())
         )
         return merged_filling(begun)
 
-    async def _prewarmed(self) -> list[Any]:
-        return [each for of_shard in await self._those_there("prewarmed") for each in of_shard]
 
-
-def _by_entry(shards: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
-    """As workers place keys (`service.worker.shards.placement`)."""
-    of_key = homes_among(shards).keys_of(state["name"])
+def _by_entry(shards: int, state: ViewState) -> Callable[[KeyTexts], int]:
+    """The shard of a key as workers choose it (`service.worker.shards.placement`)."""
+    of_key = homes_among(shards).keys_of(state.name)
     return lambda key: of_key(key_part(tuple(key)))

@@ -5,7 +5,8 @@ The supervisor imports this, and all that it needs, beside the start of its chil
 
 import socket
 
-from service.protocol.control import Control, ControlClient
+from service.protocol.admin_operations import Control
+from service.protocol.control import ControlClient
 from service.protocol.run_directory import RunPaths
 from service.protocol.shares import shards_of
 from service.settings.stack import Settings

@@ -8,7 +8,7 @@ Not here: reading the settings anew (`service.settings.gateway_file`); the route
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +19,8 @@ import structlog
 from service.gateway.homes import replicas_of, slot_of
 from service.ground.clock import wall_ms
 from service.ground.errors import ApiError
+from service.protocol.admin_models import Health, ViewState
+from service.protocol.admin_operations import GetHealth
 from service.settings.gateway import GatewaySettings
 from service.sharding.homes import homes_among
 from service.supervisor.admin.engines import Engines, KeyTexts
@@ -43,11 +45,11 @@ class AllPods(Engines):
 
     were_ready = False
 
-    async def _health(self) -> dict[str, Any]:
-        """Once they were ready it stays so: what other shards can answer is answered while one is starting."""
-        health = await super()._health()
-        self.were_ready = self.were_ready or health["ready"]
-        return health | {"ready": self.were_ready, "streaming": health["streaming"] and health["ready"]}
+    async def health(self) -> Health:
+        """Once all were ready, the fleet stays ready: other shards can answer while one is starting."""
+        health = await super().health()
+        self.were_ready = self.were_ready or health.ready
+        return health.model_copy(update={"ready": self.were_ready, "streaming": health.streaming and health.ready})
 
 
 class Fleet:
@@ -92,7 +94,7 @@ class Fleet:
             self._look_at = self._clock() + _LOOK_S
         await asyncio.gather(*(pod.look() for pod in self.pods if all_of_them or not pod.is_ready))
         with suppress(ApiError):
-            await self.engines.call("health")
+            await self.engines.call(GetHealth())
 
     async def tell(self) -> None:
         """Tells those that have missed something."""
@@ -134,26 +136,26 @@ def _key(pod: Pod) -> tuple[int, int, str]:
     return pod.shard, pod.replica, pod.address
 
 
-def place_of(shards: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
+def place_of(shards: int, state: ViewState) -> Callable[[KeyTexts], int]:
     """The shard where the gateway's workers read a key."""
     slot, homes = _slots_of(state), homes_among(shards)
     return lambda key: homes.of_slot(slot(key))
 
 
-def replicas_order(replicas: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], Sequence[int]]:
+def replicas_order(replicas: int, state: ViewState) -> Callable[[KeyTexts], Sequence[int]]:
     """The replicas of that shard in the order in which they ask for it."""
     slot = _slots_of(state)
     return lambda key: replicas_of(slot(key), replicas)
 
 
-def _slots_of(state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
+def _slots_of(state: ViewState) -> Callable[[KeyTexts], int]:
     """The slots of a view's keys. (A view may have parameters that are none of its key; where such a key is read
     depends on these, too.)"""
-    view, parameters = state["name"], state["parameters"]
+    view, parameters = state.name, state.parameters
 
     def slot(key: KeyTexts) -> int:
         given = zip(parameters, key, strict=False)
-        return slot_of(view, {each["name"]: _value(each["type"], text) for each, text in given})
+        return slot_of(view, {each.name: _value(each.type, text) for each, text in given})
 
     return slot
 

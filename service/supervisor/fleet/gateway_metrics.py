@@ -11,15 +11,17 @@ import socket
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from service.ground.logs import merged_errors
-from service.protocol.control import Control
+from service.protocol.admin_operations import Control, Operation
+from service.protocol.stats import Stats
 from service.supervisor.admin.metrics import Labels, http_samples, left_out
 from service.supervisor.admin.prometheus import MetricSample
 
+R = TypeVar("R")
 #: Of all workers together, those that are remembered.
 _MOST_ERRORS = 50
 #: Of each worker: the metric's name, what is counted, its help.
@@ -67,19 +69,19 @@ class WorkerReports(asyncio.DatagramProtocol):
 
 
 class GatewayControl:
-    """Is a `Control`: that of the pods, which also says what the gateway has counted."""
+    """A `Control`: that of the pods, with the gateway's own counters in its `Stats`."""
 
     def __init__(self, pods: Control, reports: WorkerReports) -> None:
         self._pods = pods
         self._reports = reports
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
-        """The operation's result. Raises its `ApiError`."""
-        result = await self._pods.call(operation, **arguments)
-        if operation != "stats":
-            return result
-        errors = merged_errors(result["recent_errors"], self._reports.errors)
-        return result | {"recent_errors": errors, "gateway": self._reports.counted()}
+    async def call(self, operation: Operation[R]) -> R:
+        """The operation's reply. Raises its ApiError."""
+        reply = await self._pods.call(operation)
+        if isinstance(reply, Stats):
+            reply.recent_errors = merged_errors(reply.recent_errors, self._reports.errors)
+            reply.gateway = self._reports.counted()
+        return reply
 
 
 def gateway_samples(reports: WorkerReports) -> Iterator[MetricSample]:

@@ -13,12 +13,12 @@ Not here: changes as they are made (`service.supervisor.admin.registration`).
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import structlog
 
 from service.ground.errors import ApiError
-from service.supervisor.admin.latest_change import Kept, latest
+from service.protocol.admin_operations import ListChanges, SettleView, ViewChange
+from service.supervisor.admin.latest_change import Changes, latest
 from service.supervisor.admin.registration import is_away, told
 from service.supervisor.fleet.pods import Pod
 
@@ -38,9 +38,9 @@ class Reconciler:
     async def round(self, pods: Sequence[Pod]) -> int:
         """Tells each pod what it lacks; how many changes that were."""
         there = [pod for pod in pods if pod.is_there]
-        said = await asyncio.gather(*(told(pod, "kept", {}) for pod in there))
+        answers = await asyncio.gather(*(told(pod, ListChanges()) for pod in there))
         known = {
-            pod.address: kept for pod, (_, kept) in zip(there, said, strict=True) if not isinstance(kept, ApiError)
+            pod.address: own for pod, (_, own) in zip(there, answers, strict=True) if not isinstance(own, ApiError)
         }
         changes = latest(known.values())
         self._forget(known, changes)
@@ -49,20 +49,20 @@ class Reconciler:
         )
         return sum(settled)
 
-    async def _settle(self, pod: Pod, changes: Kept, known: Kept) -> int:
+    async def _settle(self, pod: Pod, changes: Changes, known: Changes) -> int:
         lacking = [
             (name, change)
             for name, change in changes.items()
-            if known.get(name, {}).get("at_ms", -1) < change["at_ms"]
-            and self._refused.get((pod.address, name, change["at_ms"]), 0) <= self._clock()
+            if (name not in known or known[name].at_ms < change.at_ms)
+            and self._refused.get((pod.address, name, change.at_ms), 0) <= self._clock()
         ]
         settled = 0
         while lacking:
             refused = []
             for name, change in lacking:
                 try:
-                    settled += await _told_to_settle(pod, name, change)
-                    self._refused.pop((pod.address, name, change["at_ms"]), None)
+                    settled += await pod.call(SettleView(name, change))
+                    self._refused.pop((pod.address, name, change.at_ms), None)
                 except ApiError as error:
                     if is_away(error):
                         return settled
@@ -74,20 +74,15 @@ class Reconciler:
             lacking = [(name, change) for name, change, _ in refused]
         return settled
 
-    def _note_refused(self, pod: Pod, refused: Sequence[tuple[str, dict[str, Any], ApiError]]) -> None:
+    def _note_refused(self, pod: Pod, refused: Sequence[tuple[str, ViewChange, ApiError]]) -> None:
         for name, change, error in refused:
-            key = (pod.address, name, change["at_ms"])
+            key = (pod.address, name, change.at_ms)
             if key not in self._refused:
                 log.error("a pod cannot have a view that others have", address=pod.address, reason=str(error))
             # What may succeed at any moment is tried the next time.
             self._refused[key] = self._clock() + (0 if error.retryable else _AGAIN_S)
 
-    def _forget(self, known: Mapping[str, Kept], changes: Kept) -> None:
+    def _forget(self, known: Mapping[str, Changes], changes: Changes) -> None:
         """What was refused of changes that are not the latest any more, or by pods that are not there."""
-        current = {(address, name, change["at_ms"]) for address in known for name, change in changes.items()}
+        current = {(address, name, change.at_ms) for address in known for name, change in changes.items()}
         self._refused = {refused: until for refused, until in self._refused.items() if refused in current}
-
-
-async def _told_to_settle(pod: Pod, name: str, change: Mapping[str, Any]) -> Any:
-    options = change.get("options", {})
-    return await pod.call("settle", name=name, sql=change.get("sql"), options=options, at_ms=change["at_ms"])

@@ -7,15 +7,16 @@ Not here: what the operations do (`operations`); which service is asked (`replic
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import httpx
 import orjson
 
 from service.ground.errors import KINDS, ApiError
-from service.protocol.control import result_of
+from service.protocol.admin_operations import Operation, request_of, result_of
 from service.settings.errors import SettingsError
 
+R = TypeVar("R")
 PATH = "/internal/control"
 #: An operation may take as long as on the machine itself (`control.ControlClient`).
 _TIMEOUT_S = 60.0
@@ -41,11 +42,12 @@ class RemoteControl:
         self._client = client
         self._token = token
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
-        """The operation's result. Raises its `ApiError`, ``engine_unavailable`` or ``read_timeout``."""
-        body = orjson.dumps({"operation": operation, "arguments": arguments})
+    async def call(self, operation: Operation[R]) -> R:
+        """The operation's reply. Raises its ApiError, ApiError(engine_unavailable) or ApiError(read_timeout)."""
         try:
-            response = await self._client.post(self.address + PATH, content=body, headers=self._headers())
+            response = await self._client.post(
+                self.address + PATH, content=request_of(operation), headers=self._headers()
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
             raise ApiError("engine_unavailable", f"{self.address} cannot be reached.") from None
         except httpx.ReadTimeout:
@@ -54,7 +56,7 @@ class RemoteControl:
             raise ApiError(
                 "engine_unavailable", f"{self.address} closed the connection: {type(error).__name__}."
             ) from None
-        return self._result(response)
+        return self._result(operation, response)
 
     def _headers(self) -> dict[str, str]:
         headers = {"content-type": "application/json"}
@@ -64,7 +66,7 @@ class RemoteControl:
             raise ApiError("engine_unavailable", str(error)) from None
         return headers if token is None else headers | {"authorization": f"Bearer {token}"}
 
-    def _result(self, response: httpx.Response) -> Any:
+    def _result(self, operation: Operation[R], response: httpx.Response) -> R:
         try:
             reply = orjson.loads(response.content)
         except ValueError:
@@ -81,4 +83,7 @@ class RemoteControl:
             raise ApiError("engine_unavailable", f"{self.address} answered with status {response.status_code}.")
         if "error" in reply and reply["error"]["code"] not in KINDS:
             raise ApiError("internal_error", f"{self.address} says: {reply['error']['detail']}")
-        return result_of(reply)
+        try:
+            return result_of(operation, reply)
+        except ValueError:
+            raise ApiError("engine_unavailable", f"{self.address} is of another version than the gateway.") from None

@@ -11,6 +11,8 @@ from dataflow.engine.events import InstallView
 from service.engine.admin.operations import Operations
 from service.engine.session.runtime import Runtime
 from service.ground.errors import ApiError
+from service.protocol.admin_operations import RegisterView, RemoveView, SettleView, ViewChange
+from service.settings.view_options import OptionFields
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import running, until
 
@@ -21,11 +23,20 @@ OTHER = "SELECT title FROM stories WHERE id = :id"
 
 
 async def settle(runtime: Runtime, at_ms: int, sql: str | None, name: str = "put") -> Any:
-    return await Operations(runtime).settle(name, sql, {}, at_ms)
+    return await Operations(runtime).call(SettleView(name, ViewChange(at_ms, sql)))
 
 
 async def kept(runtime: Runtime) -> dict[str, Any]:
-    return await Operations(runtime).kept()
+    """Changes of views; `sql` and `options` of those that were not dropped."""
+    return {
+        name: {"at_ms": change.at_ms}
+        | ({} if change.sql is None else {"sql": change.sql, "options": change.options.model_dump(exclude_none=True)})
+        for name, change in (await Operations(runtime).changes()).items()
+    }
+
+
+async def put(runtime: Runtime, sql: str, at_ms: int, **options: Any) -> None:
+    await Operations(runtime).call(RegisterView("put", sql, OptionFields(**options), at_ms=at_ms))
 
 
 def test_the_latest_change_counts(database: Database, tmp_path: Path) -> None:
@@ -35,8 +46,7 @@ def test_the_latest_change_counts(database: Database, tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with running(database, tmp_path) as runtime:
-            operations = Operations(runtime)
-            await operations.put("put", ONE, {"cache_control": "no-store"}, create_only=False, at_ms=100)
+            await put(runtime, ONE, 100, cache_control="no-store")
             there = {"at_ms": 100, "sql": ONE, "options": {"cache_control": "no-store"}}
             assert await kept(runtime) == {"put": there}
             assert not await settle(runtime, 100, OTHER)
@@ -54,7 +64,7 @@ def test_the_latest_change_counts(database: Database, tmp_path: Path) -> None:
             assert not await settle(runtime, 450, ONE, "never_seen")
 
             # Who is told by its users does it, whatever others' clocks say.
-            await operations.put("put", ONE, {}, create_only=False, at_ms=30)
+            await put(runtime, ONE, 30)
             assert await kept(runtime) == {
                 "put": {"at_ms": 401, "sql": ONE, "options": {}},
                 "never_seen": {"at_ms": 500},
@@ -62,7 +72,7 @@ def test_the_latest_change_counts(database: Database, tmp_path: Path) -> None:
             with pytest.raises(ApiError, match="view_"):
                 await settle(runtime, 10**15, "SELECT nothing FROM nowhere")
             assert (await kept(runtime))["put"]["at_ms"] == 401
-            await operations.drop("put")
+            await Operations(runtime).call(RemoveView("put"))
             assert (await kept(runtime))["put"]["at_ms"] > 10**12
 
     asyncio.run(scenario())
@@ -84,19 +94,18 @@ def test_what_the_engine_fails_at_is_not_told_to_others(
 
     async def scenario() -> None:
         async with running(database, tmp_path) as runtime:
-            operations = Operations(runtime)
             if before is not None:
-                await operations.put("put", before, {}, create_only=False, at_ms=100)
+                await put(runtime, before, 100)
             known = await kept(runtime)
             monkeypatch.setattr(Engine, "step", failing)
             with pytest.raises(ApiError, match="cannot be installed"):
-                await operations.put("put", OTHER, {}, create_only=False, at_ms=200)
+                await put(runtime, OTHER, 200)
             assert await kept(runtime) == known
             await until(lambda: runtime.counters.streams == 2 and runtime.ready)
             assert await kept(runtime) == known
-            views = {view["name"]: view["status"] for view in await operations.views()}
+            views = {view.name: view.status for view in await Operations(runtime).views()}
             assert views == {"story": "ready"} | ({} if before is None else {"put": "ready"})
-            await operations.put("put", ONE, {}, create_only=False, at_ms=300)
+            await put(runtime, ONE, 300)
             assert (await kept(runtime))["put"]["sql"] == ONE
 
     asyncio.run(scenario())

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,49 @@ import httpx
 import pytest
 
 from service.ground.errors import ApiError
+from service.protocol.admin_models import Named, ViewState
+from service.protocol.admin_operations import GetView, ListViews, Operation, RegisterView
 from service.protocol.control import ControlClient, ControlServer
+from service.settings.view_options import OptionFields
 from service.supervisor.admin.app import admin_app
 from service.supervisor.fleet.remote import RemoteControl
 
-
-async def echo(text: str) -> str:
-    return text
+LONG = "x" * 100_000
 
 
-async def refuse() -> None:
-    raise ApiError("view_exists", "There is one.", "Use another.", members={"line": 3})
+class Echo:
+    """A `Control` that knows one view, refuses to register others, and fails at all else."""
+
+    async def call(self, operation: Operation[Any]) -> Any:
+        match operation:
+            case GetView(name):
+                return ViewState(
+                    name=name,
+                    sql=LONG,
+                    origin="http",
+                    tier=None,
+                    materialization=None,
+                    status="ready",
+                    parameters=[Named(name="id", type="integer")],
+                    columns=[],
+                )
+            case RegisterView():
+                raise ApiError("view_exists", "There is one.", "Use another.", members={"line": 3})
+        raise ZeroDivisionError("internals that nobody should see")
 
 
-async def fail() -> None:
-    raise ZeroDivisionError("internals that nobody should see")
+@dataclass(frozen=True, slots=True)
+class OfLaterVersion(Operation[bool]):
+    async def perform(self, performer: Any) -> bool:
+        raise NotImplementedError
+
+
+PUT = RegisterView("v", "SELECT 1", OptionFields(ttl=5, tier="ttl"))
 
 
 @asynccontextmanager
 async def control(tmp_path: Path) -> AsyncIterator[ControlClient]:
-    server = ControlServer(tmp_path / "c.sock", {"echo": echo, "refuse": refuse, "fail": fail})
+    server = ControlServer(tmp_path / "c.sock", Echo())
     await server.start()
     try:
         yield ControlClient(tmp_path / "c.sock", timeout_s=5)
@@ -40,16 +64,16 @@ async def control(tmp_path: Path) -> AsyncIterator[ControlClient]:
 def test_calls_and_their_problems(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with control(tmp_path) as client:
-            assert await client.call("echo", text="x" * 100_000) == "x" * 100_000
+            assert await client.call(GetView("v")) == await Echo().call(GetView("v"))
             with pytest.raises(ApiError) as refused:
-                await client.call("refuse")
+                await client.call(PUT)
             assert (refused.value.code, refused.value.hint) == ("view_exists", "Use another.")
             assert refused.value.members == {"line": 3}
             with pytest.raises(ApiError, match="internal_error") as failed:
-                await client.call("fail")
+                await client.call(ListViews())
             assert "nobody should see" not in str(failed.value)
             with pytest.raises(ApiError, match="internal_error"):
-                await client.call("nothing")
+                await client.call(OfLaterVersion())
 
     asyncio.run(scenario())
 
@@ -105,9 +129,9 @@ def test_gateways_are_told_what_the_engine_says(tmp_path: Path) -> None:
             transport = httpx.ASGITransport(app=admin_app(client, NoChildren()))
             async with httpx.AsyncClient(transport=transport) as http:
                 remote = RemoteControl("http://pod", http, lambda: None)
-                assert await remote.call("echo", text="x" * 100_000) == "x" * 100_000
+                assert (await remote.call(GetView("v"))).sql == LONG
                 with pytest.raises(ApiError) as refused:
-                    await remote.call("refuse")
+                    await remote.call(PUT)
                 assert (refused.value.code, refused.value.members) == ("view_exists", {"line": 3})
                 malformed = await http.post("http://pod/internal/control", json={"operation": 1})
                 assert (malformed.status_code, malformed.json()["code"]) == (422, "invalid_request")

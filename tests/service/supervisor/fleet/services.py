@@ -6,6 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.ground.errors import ApiError
+from service.protocol.admin_models import Evicted, Health, MemoryState, ViewState
+from service.protocol.admin_operations import (
+    Evict,
+    GetHealth,
+    ListChanges,
+    ListViews,
+    Operation,
+    PutResult,
+    RegisterView,
+    RemoveView,
+    SettleView,
+    ViewChange,
+)
 
 
 @dataclass
@@ -28,78 +41,100 @@ class Service:
     #: It goes away when it is told to evict.
     evicts: bool = True
     settles: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    asked: list[type[Operation[Any]]] = field(default_factory=list)
     #: How many others have their turn before it has done what it was told.
     slow: Callable[[], int] = lambda: 0
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
-        self.asked.append(operation)
+    async def call(self, operation: Operation[Any]) -> Any:
+        self.asked.append(type(operation))
         if self.away:
             raise ApiError("engine_unavailable", "It is away.")
         for _ in range(self.slow()):
             await asyncio.sleep(0)
-        if operation == "settle" and self.settling is not None:
+        settles = isinstance(operation, SettleView)
+        if settles and self.settling is not None:
             await self.settling.wait()
-        if self.hangs or (operation == "settle" and self.hangs_when_settling):
+        if self.hangs or (settles and self.hangs_when_settling):
             raise ApiError("read_timeout", "It did not answer within 60 s.")
-        answer = getattr(self, f"_{operation}")(**arguments)
-        if self.breaks and operation in ("put", "drop"):
+        answer = self._answer(operation)
+        if self.breaks and isinstance(operation, RegisterView | RemoveView):
             raise ApiError("engine_unavailable", "It went away.")
         return answer
 
-    def _health(self) -> dict[str, Any]:
-        return {
-            "ready": not self.starting,
-            "streaming": True,
-            "age_ms": 1,
-            "version": "pg:0/1",
-            "building": [],
-            "quarantined": {},
-            "broken": {},
-            "memory": {"budget_bytes": 1, "used_bytes": 0, "over_budget": False},
-        }
+    def _answer(self, operation: Operation[Any]) -> Any:
+        match operation:
+            case GetHealth():
+                return self._health()
+            case ListChanges():
+                return {name: change_of(change) for name, change in self.kept.items()}
+            case ListViews():
+                return self._views()
+            case RegisterView():
+                return self._put(operation)
+            case RemoveView():
+                return self._drop(operation)
+            case SettleView(name, change):
+                return self._settle(name, change)
+            case Evict():
+                return self._evict()
+        raise NotImplementedError(operation)
 
-    def _kept(self) -> dict[str, Any]:
-        return {name: dict(change) for name, change in self.kept.items()}
+    def _health(self) -> Health:
+        memory = MemoryState(budget_bytes=1, used_bytes=0, over_budget=False)
+        return Health(ready=not self.starting, streaming=True, age_ms=1, version="pg:0/1", memory=memory)
 
-    def _views(self) -> list[dict[str, Any]]:
+    def _views(self) -> list[ViewState]:
         return [
-            {"name": name, "origin": "http", "status": "ready", "replacing": False, "counters": {}, **change}
+            ViewState(
+                name=name,
+                sql=change["sql"],
+                origin="http",
+                tier=None,
+                materialization=None,
+                status="ready",
+                parameters=[],
+                columns=[],
+            )
             for name, change in self.kept.items()
             if "sql" in change
         ]
 
-    def _put(self, name: str, sql: str, options: Any, create_only: bool, at_ms: int) -> dict[str, Any]:
-        if create_only and "sql" in self.kept.get(name, {}):
-            raise ApiError("view_exists", name)
+    def _put(self, wanted: RegisterView) -> PutResult:
+        if wanted.create_only and "sql" in self.kept.get(wanted.name, {}):
+            raise ApiError("view_exists", wanted.name)
         if self.starting:
             raise ApiError("upstream_unavailable", "There is no stream yet.")
-        if name in self.refuses:
+        if wanted.name in self.refuses:
             raise ApiError("too_large", "It does not fit here.")
-        self._note(name, at_ms, {"sql": sql, "options": options})
-        return {"name": name, "building": False}
+        self._note(wanted.name, wanted.at_ms, {"sql": wanted.sql, "options": {}})
+        return PutResult(created=True, building=False)
 
-    def _evict(self, **wanted: Any) -> dict[str, int]:  # noqa: ARG002
+    def _evict(self) -> Evicted:
         if not self.evicts:
             raise ApiError("engine_unavailable", "It went away.")
-        return {"views": 1, "keys": 1}
+        return Evicted(views=1, keys=1)
 
-    def _drop(self, name: str, at_ms: int) -> None:
-        if "sql" not in self.kept.get(name, {}):
-            raise ApiError("view_not_found", name)
-        self._note(name, at_ms, {})
+    def _drop(self, wanted: RemoveView) -> None:
+        if "sql" not in self.kept.get(wanted.name, {}):
+            raise ApiError("view_not_found", wanted.name)
+        self._note(wanted.name, wanted.at_ms, {})
 
-    def _settle(self, name: str, sql: str | None, options: dict[str, Any], at_ms: int) -> bool:
+    def _settle(self, name: str, change: ViewChange) -> bool:
         known = self.kept.get(name, {"at_ms": -1})
-        if known["at_ms"] >= at_ms:
+        if known["at_ms"] >= change.at_ms:
             return False
         self.settles.append(name)
-        if sql is not None and known.get("sql") != sql and name in self.refuses:
+        if change.sql is not None and known.get("sql") != change.sql and name in self.refuses:
             raise ApiError("too_large", "It does not fit here.")
-        if sql is not None and name in self.reads and "sql" not in self.kept.get(self.reads[name], {}):
+        if change.sql is not None and name in self.reads and "sql" not in self.kept.get(self.reads[name], {}):
             raise ApiError("view_invalid", "There is no such relation.")
-        self.kept[name] = {"at_ms": at_ms} | ({} if sql is None else {"sql": sql, "options": options})
+        self.kept[name] = {"at_ms": change.at_ms} | ({} if change.sql is None else {"sql": change.sql, "options": {}})
         return True
 
-    def _note(self, name: str, at_ms: int, what: dict[str, Any]) -> None:
+    def _note(self, name: str, at_ms: int | None, what: dict[str, Any]) -> None:
+        assert at_ms is not None
         self.kept[name] = {"at_ms": max(at_ms, self.kept.get(name, {"at_ms": -1})["at_ms"] + 1), **what}
+
+
+def change_of(change: dict[str, Any]) -> ViewChange:
+    return ViewChange(change["at_ms"], change.get("sql"))

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from service.ground.errors import ApiError
+from service.protocol.admin_operations import GetHealth, RegisterView, SettleView
 from service.settings.gateway import GatewaySection, GatewaySettings
 from service.supervisor.admin.app import admin_app
 from service.supervisor.fleet.fleet import Fleet
@@ -81,7 +82,7 @@ async def round_of(fleet: Fleet) -> None:
 
 
 async def put(fleet: Fleet, name: str) -> None:
-    await fleet.engines.call("put", name=name, sql="SELECT 1", options={}, create_only=False)
+    await fleet.engines.call(RegisterView(name, "SELECT 1"))
 
 
 def names(services: list[Service]) -> list[list[str]]:
@@ -105,7 +106,7 @@ def test_who_was_away_is_told_and_others_are_left_alone() -> None:
         # One that is not there is looked for all the time.
         fleet.pods[2].health = None
         await round_of(fleet)
-        assert [service.asked for service in services] == [[], [], ["health"]]
+        assert [service.asked for service in services] == [[], [], [GetHealth]]
 
     looked_after(scenario, [0], [1, 2], clock=lambda: 1.0)
 
@@ -148,7 +149,7 @@ def test_one_that_takes_long_keeps_nobody_from_looking() -> None:
         running = asyncio.create_task(fleet.run())
         try:
             async with asyncio.timeout(10):
-                while "settle" not in services[1].asked:
+                while SettleView not in services[1].asked:
                     await asyncio.sleep(0)
                 services[2].away = True
                 while fleet.pods[2].is_there:
@@ -170,14 +171,14 @@ def test_it_was_ready_when_each_shard_was() -> None:
         await round_of(fleet)
         fleet.follow(settings([1], [0]))
         with pytest.raises(ApiError, match="No pod of shard 0"):
-            await fleet.engines.call("health")
+            await fleet.engines.call(GetHealth())
         fleet.follow(settings([0, 1], [2]))
         await round_of(fleet)
-        assert not (await fleet.engines.call("health"))["ready"]
+        assert not (await fleet.engines.call(GetHealth())).ready
         assert not fleet.was_ready
         services[1].away = False
         await round_of(fleet)
-        assert (await fleet.engines.call("health"))["ready"]
+        assert (await fleet.engines.call(GetHealth())).ready
         services[1].away = services[0].away = True
         await round_of(fleet)
         assert fleet.was_ready

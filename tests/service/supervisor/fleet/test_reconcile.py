@@ -11,6 +11,17 @@ from typing import Any
 import pytest
 
 from service.ground.errors import ApiError
+from service.protocol.admin_models import EvictKeys
+from service.protocol.admin_operations import (
+    Evict,
+    ListChanges,
+    ListViews,
+    Operation,
+    RegisterView,
+    RemoveView,
+    SettleView,
+    ViewChange,
+)
 from service.supervisor.admin.engines import Engines
 from service.supervisor.admin.latest_change import latest
 from service.supervisor.admin.registration import Registering
@@ -45,10 +56,10 @@ class Site:
         return asyncio.run(self.looking())
 
     async def putting(self, name: str, sql: str, *, create_only: bool = False) -> Any:
-        return await self.engines.call("put", name=name, sql=sql, options={}, create_only=create_only)
+        return await self.engines.call(RegisterView(name, sql, create_only=create_only))
 
     async def dropping(self, name: str) -> Any:
-        await self.engines.call("drop", name=name)
+        await self.engines.call(RemoveView(name))
 
     async def looking(self) -> int:
         await asyncio.gather(*(pod.look() for pod in self.pods))
@@ -63,7 +74,7 @@ def test_who_was_away_gets_what_it_missed() -> None:
     site.put("old")
     site.put("changed", "SELECT 1")
     site.services[1].away = True
-    assert site.put("new")["created"]
+    assert site.put("new").created
     site.put("changed", "SELECT 2")
     site.drop("old")
     assert site.round() == 0
@@ -104,15 +115,15 @@ def test_who_is_starting_is_told_when_it_has() -> None:
 def test_who_says_nothing_is_waited_for_once_and_hinders_nothing() -> None:
     site = Site([Service(), Service(hangs=True), Service()])
     hanging = site.services[1]
-    assert site.put("v")["created"]
-    assert hanging.asked == ["kept"]
-    assert [view["name"] for view in asyncio.run(site.engines.call("views"))] == ["v"]
+    assert site.put("v").created
+    assert hanging.asked == [ListChanges]
+    assert [view.name for view in asyncio.run(site.engines.call(ListViews()))] == ["v"]
     # Somebody looks at it.
     site.round()
     hanging.asked.clear()
     site.put("w")
     site.drop("v")
-    assert [view["name"] for view in asyncio.run(site.engines.call("views"))] == ["w"]
+    assert [view.name for view in asyncio.run(site.engines.call(ListViews()))] == ["w"]
     assert hanging.asked == []
     hanging.hangs = False
     site.round()
@@ -121,7 +132,7 @@ def test_who_says_nothing_is_waited_for_once_and_hinders_nothing() -> None:
 
 def test_what_some_engines_of_a_pod_have_missed_they_are_told() -> None:
     pods = [[Service(), Service()], [Service(), Service()]]
-    site = Site([Engines(engines) for engines in pods])  # type: ignore[list-item,arg-type]
+    site = Site([Engines(engines) for engines in pods])  # type: ignore[misc]
     for kept in (version("OLD", 1), {}):
         for change in (version("NEW", 50), {"v": {"at_ms": 50}}):
             pods[0][0].kept, pods[0][1].kept = dict(change), dict(kept)
@@ -132,21 +143,21 @@ def test_what_some_engines_of_a_pod_have_missed_they_are_told() -> None:
             assert [engine.kept for pod in pods for engine in pod] == [change] * 4
 
 
-@pytest.mark.parametrize("wanted", [{"view": None, "state_bytes": 1}, {"view": "v", "keys": [{"id": "1"}]}])
+@pytest.mark.parametrize("wanted", [{"state_bytes": 1}, {"view": "v", "keys": [{"id": "1"}]}])
 def test_with_nobody_there_nothing_is_evicted(wanted: dict[str, Any]) -> None:
     site = Site([Service(version("SELECT 1", 1)), Service(version("SELECT 1", 1))])
     site.round()
     for service in site.services:
         service.evicts = False
     with pytest.raises(ApiError, match="engine_unavailable"):
-        asyncio.run(site.engines.call("evict", **{"keys": None, "state_bytes": None, **wanted}))
+        asyncio.run(site.engines.call(Evict(EvictKeys(**wanted))))
 
 
 class Silent(Service):
-    async def call(self, operation: str, **arguments: Any) -> Any:
-        if operation in ("kept", "views"):
+    async def call(self, operation: Operation[Any]) -> Any:
+        if isinstance(operation, ListChanges | ListViews):
             await asyncio.Event().wait()
-        return await super().call(operation, **arguments)
+        return await super().call(operation)
 
 
 def test_who_has_just_begun_to_say_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,14 +167,14 @@ def test_who_has_just_begun_to_say_nothing_is_not_waited_for_long(monkeypatch: p
     site.services[2].kept.clear()
     site.round()
     assert site.views() == [{}, {"v": "SELECT 1"}, {"v": "SELECT 1"}]
-    assert [view["name"] for view in asyncio.run(site.engines.call("views"))] == ["v"]
+    assert [view.name for view in asyncio.run(site.engines.call(ListViews()))] == ["v"]
 
 
 def test_who_is_starting_is_not_asked_to_change_anything() -> None:
     site = Site([Service(starting=True), Service()])
     site.round()
     site.put("v")
-    assert not {"put", "settle"} & set(site.services[0].asked)
+    assert not {RegisterView, SettleView} & set(site.services[0].asked)
 
 
 def test_what_was_dropped_does_not_come_back_with_a_pod_or_another_gateway() -> None:
@@ -228,7 +239,7 @@ def test_what_is_refused_nobody_gets_whose_connection_broke(order: tuple[int, ..
 def test_only_what_is_there_hinders_who_wants_it_new(order: tuple[int, ...]) -> None:
     kept = [version("OLD", 1), {"v": {"at_ms": 50}}]
     site = Site([Service(kept[n]) for n in order])
-    assert site.put("v", "NEW", create_only=True)["created"]
+    assert site.put("v", "NEW", create_only=True).created
     assert site.views() == [{"v": "NEW"}] * 2
     with pytest.raises(ApiError, match="view_exists"):
         site.put("v", "NEWER", create_only=True)
@@ -290,11 +301,11 @@ def test_who_takes_too_long_to_settle_is_not_told_more_in_that_round() -> None:
     site.services[1].kept.clear()
     site.services[1].asked.clear()
     site.round()
-    assert site.services[1].asked.count("settle") == 1
+    assert site.services[1].asked.count(SettleView) == 1
 
 
 def test_what_others_read_comes_first() -> None:
-    kept = {"a": {"at_ms": 9, "sql": "SELECT 1 FROM b"}, "b": {"at_ms": 3, "sql": "SELECT 1"}}
+    kept = {"a": ViewChange(9, "SELECT 1 FROM b"), "b": ViewChange(3, "SELECT 1")}
     assert list(latest([kept])) == ["b", "a"]
 
 

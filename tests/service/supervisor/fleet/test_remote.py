@@ -9,10 +9,23 @@ import pytest
 
 from service.gateway.homes import home_of, replicas_of, slot_of
 from service.ground.errors import ApiError
+from service.protocol.admin_models import Health, MemoryState, Named, Prewarmed, PrewarmKeys, ViewState
+from service.protocol.admin_operations import (
+    BeginPrewarm,
+    GetHealth,
+    GetView,
+    ListViews,
+    Operation,
+    PutWorkload,
+    RemoveView,
+)
+from service.protocol.workload import WorkloadModel
 from service.supervisor.fleet.fleet import place_of, replicas_order
 from service.supervisor.fleet.pods import Pod
 from service.supervisor.fleet.remote import PATH, RemoteControl, remote_client
 from service.supervisor.fleet.replicas import Replicas
+
+VIEWS = ListViews()
 
 
 def answering(status: int, body: bytes | dict[str, Any], token: str | None = None) -> RemoteControl:
@@ -27,12 +40,13 @@ def answering(status: int, body: bytes | dict[str, Any], token: str | None = Non
     return RemoteControl("http://pod", client, lambda: token)
 
 
-def asked(control: Any, operation: str = "views", **arguments: Any) -> Any:
-    return asyncio.run(control.call(operation, **arguments))
+def asked(control: Any, operation: Operation[Any] = VIEWS) -> Any:
+    return asyncio.run(control.call(operation))
 
 
 def test_a_result_and_a_token() -> None:
-    assert asked(answering(200, {"result": [1, 2]}, "hush")) == [1, 2]
+    body = {"result": [state("v").model_dump(), state("w").model_dump()]}
+    assert asked(answering(200, body, "hush")) == [state("v"), state("w")]
 
 
 def test_what_the_pod_refuses_is_as_it_says_it() -> None:
@@ -57,6 +71,7 @@ def test_what_is_too_long_for_the_pod_is_said_to_be() -> None:
         (404, b"Not Found", "status 404"),
         (503, {"code": "engine_unavailable"}, "status 503"),
         (200, b"[]", "status 200"),
+        (200, {"result": [1, 2]}, "another version"),
     ],
 )
 def test_what_is_no_answer_means_that_the_pod_is_away(status: int, body: Any, said: str) -> None:
@@ -69,10 +84,23 @@ def test_who_cannot_be_reached_is_away() -> None:
     async def scenario() -> None:
         async with remote_client(0.5) as client:
             with pytest.raises(ApiError, match="cannot be reached") as refused:
-                await RemoteControl("http://127.0.0.1:9", client, lambda: None).call("views")
+                await RemoteControl("http://127.0.0.1:9", client, lambda: None).call(VIEWS)
             assert refused.value.code == "engine_unavailable"
 
     asyncio.run(scenario())
+
+
+def state(name: str) -> ViewState:
+    return ViewState(
+        name=name,
+        sql="",
+        origin="http",
+        tier=None,
+        materialization=None,
+        status="ready",
+        parameters=[Named(name="ids", type="integer[]"), Named(name="x", type="text")],
+        columns=[],
+    )
 
 
 class Answering:
@@ -81,22 +109,25 @@ class Answering:
     def __init__(self, name: str, *, away: bool = False) -> None:
         self.name = name
         self.away = away
-        self.asked: list[str] = []
+        self.asked: list[type[Operation[Any]]] = []
         self.filled: list[tuple[str | None, ...]] = []
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
-        self.asked.append(operation)
+    async def call(self, operation: Operation[Any]) -> Any:
+        self.asked.append(type(operation))
         if self.away:
             raise ApiError("engine_unavailable", "It is away.")
-        if operation == "health":
-            return {"ready": self.name != "starting", "streaming": True, "age_ms": 5, "name": self.name}
-        if operation == "view":
-            return {"name": "v", "parameters": [{"name": "ids", "type": "integer[]"}, {"name": "x", "type": "text"}]}
-        if operation == "prewarm":
-            self.filled += [tuple(key) for key in arguments["keys"]]
-            return {"view": "v", "keys": len(arguments["keys"]), "filled": 0, "refused": 0}
-        if operation == "drop":
-            raise ApiError("view_not_found", self.name)
+        match operation:
+            case GetHealth():
+                memory = MemoryState(budget_bytes=1, used_bytes=0, over_budget=False)
+                ready = self.name != "starting"
+                return Health(ready=ready, streaming=True, age_ms=5, version=self.name, memory=memory)
+            case GetView():
+                return state("v")
+            case BeginPrewarm(wanted):
+                self.filled += [tuple(key) for key in wanted.keys]
+                return Prewarmed(view="v", keys=len(wanted.keys), filled=0, refused=0, status="waiting")
+            case RemoveView():
+                raise ApiError("view_not_found", self.name)
         return self.name
 
 
@@ -129,24 +160,25 @@ def test_the_first_one_that_is_there_answers() -> None:
 def test_a_refusal_is_not_asked_for_twice() -> None:
     first, second = Answering("first"), Answering("second")
     with pytest.raises(ApiError, match="view_not_found: first"):
-        asked(replicas(first, second), "drop", name="v")
-    assert "drop" not in second.asked
+        asked(replicas(first, second), RemoveView("v"))
+    assert RemoveView not in second.asked
 
 
 def test_the_best_one_says_how_they_are_and_nobody_is_waited_for() -> None:
     starting, ready = Answering("starting"), Answering("ready")
     found = replicas(Answering("gone", away=True), starting, ready)
     starting.asked.clear()
-    assert asked(found, "health")["name"] == "ready"
+    assert asked(found, GetHealth()).version == "ready"
     assert starting.asked == []
     with pytest.raises(ApiError, match="No pod of shard 0"):
-        asked(replicas(Answering("gone", away=True)), "health")
+        asked(replicas(Answering("gone", away=True)), GetHealth())
 
 
 def test_a_workload_is_told_to_all() -> None:
     controls = [Answering("a"), Answering("b", away=True), Answering("c")]
-    assert asked(replicas(*controls), "put_workload", model={}) == "a"
-    assert [each.asked[-1] for each in controls] == ["put_workload", "health", "put_workload"]
+    model = WorkloadModel(kind="upquery workload model", format=2, views={})
+    assert asked(replicas(*controls), PutWorkload(model)) == "a"
+    assert [each.asked[-1] for each in controls] == [PutWorkload, GetHealth, PutWorkload]
 
 
 KEYS = [[f"[{n}]", None if n % 3 == 0 else f"x{n}"] for n in range(60)]
@@ -158,12 +190,10 @@ def params(key: list[str | None]) -> dict[str, Any]:
 
 def test_keys_are_filled_where_the_workers_read_them() -> None:
     controls = [Answering("a"), Answering("b"), Answering("c", away=True)]
-    filled = asked(replicas(*controls), "prewarm", view="v", keys=KEYS)
-    assert filled["keys"] == 60
+    filled = asked(replicas(*controls), BeginPrewarm(PrewarmKeys(view="v", keys=KEYS)))
+    assert filled.keys == 60
     for key in KEYS:
         own = next(n for n in replicas_of(slot_of("v", params(key)), 3) if n != 2)
         assert [tuple(key) in each.filled for each in controls] == [own == 0, own == 1, False]
-    place = place_of(
-        4, {"name": "v", "parameters": [{"name": "ids", "type": "integer[]"}, {"name": "x", "type": "text"}]}
-    )
+    place = place_of(4, state("v"))
     assert [place(key) for key in KEYS] == [home_of(4, "v", params(key)) for key in KEYS]
