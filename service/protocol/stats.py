@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from service.protocol.admin_models import Model, NodeCounters, NodeKind, ViewCounters
+from service.protocol.counters import Counters
 
 
 class _Placed(Model):
@@ -107,7 +108,7 @@ class Stats(_Placed):
     """Counters of one engine, or of several together: then each of them is in `shards`. `gateway`: reports of a
     gateway's workers, by their numbers."""
 
-    counters: dict[str, int]
+    counters: Counters
     engine: dict[str, int]
     sizes: EngineSizes
     views: dict[str, ViewCounters]

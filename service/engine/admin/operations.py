@@ -6,7 +6,7 @@ Not here: requests and their replies (`service.protocol.admin_operations`).
 import asyncio
 import os
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from dataflow.engine.events import EvictKey
@@ -52,6 +52,7 @@ from service.protocol.admin_operations import (
     SettleView,
     ViewChange,
 )
+from service.protocol.counters import Counters
 from service.protocol.stats import EngineSizes, LoadStats, NodeStats, Stats, WorkerCounts
 from service.protocol.workload import Workload, WorkloadModel
 from service.settings.view_options import OptionFields
@@ -166,13 +167,14 @@ class Operations:
             resting_tables=runtime.slots.breakers.resting,
         )
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> Counters:
         runtime = self._runtime
-        statements = {
-            "upstream_statements": runtime.lookups.statements,
-            "abandoned_statements": runtime.slots.abandoned,
-        }
-        return asdict(runtime.counters) | statements | runtime.asking.counters()
+        return replace(
+            runtime.counters,
+            upstream_statements=runtime.lookups.statements,
+            abandoned_statements=runtime.slots.abandoned,
+            **runtime.asking.counters(),
+        )
 
     def _sizes(self) -> EngineSizes:
         runtime = self._runtime

@@ -35,12 +35,12 @@ from service.engine.initial_load.sliced_work import Working
 from service.engine.initial_load.slices import Slices
 from service.engine.initial_load.way import BATCH_ROWS, OpenedWay, Progress, Way
 from service.engine.loop import garbage
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 from service.engine.reads.lookup_tasks import BREAKING, LookupTasks
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
+from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 

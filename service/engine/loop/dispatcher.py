@@ -42,8 +42,8 @@ from dataflow.engine.events import (
 )
 from dataflow.types import Position
 from service.engine.loop.ages import Ages
-from service.engine.loop.counters import Counters
 from service.leaf_store.writer import LeafWriter
+from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 E = TypeVar("E")

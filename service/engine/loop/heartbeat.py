@@ -6,13 +6,13 @@ import structlog
 
 from dataflow.engine.events import SnapshotTaken
 from service.engine.loop.ages import Ages
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.pushes import Pushes
 from service.engine.upstream import bridge
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Lookups
 from service.ground.clock import wall_ms
+from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 

@@ -25,10 +25,10 @@ from time import perf_counter, thread_time
 import structlog
 
 from dataflow.engine.events import EvictSome
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.ground.process_memory import ProcessMemory, process_memory
 from service.leaf_store.writer import LeafWriter
+from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from dataflow.types import Position
-from service.engine.loop.counters import Counters
 from service.engine.upstream.results import UpstreamError
+from service.protocol.counters import Counters
 
 #: How long a keepalive may take before the stream is pushed.
 KEEPALIVE_S = 0.001

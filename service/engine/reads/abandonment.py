@@ -6,10 +6,10 @@ Not here: which lookups that concerns (`dataflow.engine.abandonment`); forwarded
 import asyncio
 
 from dataflow.engine.events import CancelUnawaited
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.reads.lookup_tasks import LookupTasks
 from service.engine.reads.refresh_tasks import Refreshing
+from service.protocol.counters import Counters
 
 #: Between two looks. `Limits.unawaited_looks` of them take longer than the second after which a reader comes back that
 #: heeds ``Retry-After``: its lookup has gone on.

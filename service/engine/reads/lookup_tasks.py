@@ -17,13 +17,13 @@ from dataflow.plan.nodes import table_of
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import LookupId, NodeId
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 from service.engine.reads.slots import Slots
 from service.engine.upstream import bridge
 from service.engine.upstream.results import UNLIMITED, AnswerSize, UpstreamError
 from service.engine.upstream.upstream import Lookups
+from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 

@@ -22,7 +22,6 @@ from dataflow.engine.effects import Answer, AnswerForward, AnswerRefresh, FailRe
 from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read
 from dataflow.errors import InvariantViolation
 from dataflow.types import Key, Position, ReadId, Row, ViewId
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 from service.engine.loop.visibility import Visibility
@@ -41,6 +40,7 @@ from service.ground.errors import ApiError, without_stop
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.request import LeafRequest, request_of
 from service.leaf_store.writer import LeafWriter
+from service.protocol.counters import Counters
 from service.protocol.wire import AnswerSource, ReadItem, ReadReply
 
 log = structlog.get_logger()

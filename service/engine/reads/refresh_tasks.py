@@ -15,7 +15,6 @@ from dataflow.engine.effects import CancelRefresh, Refresh
 from dataflow.engine.events import EvictKey, RefreshDone, RefreshFailed
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Key, RefreshId, ViewId
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 from service.engine.reads.slots import Slots
@@ -25,6 +24,7 @@ from service.engine.upstream.results import AnswerSize, UpstreamError
 from service.engine.upstream.upstream import Lookups
 from service.engine.views.registry import ViewPlan, ViewRegistry
 from service.engine.views.stand_in import placed
+from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from dataflow.types import Position
-from service.engine.loop.counters import Counters
 from service.engine.loop.visibility import Visibility
 from service.engine.reads.forwards import check_columns, check_registered, forward_query, forwarded_answer
 from service.engine.reads.misses import Misses
@@ -25,6 +24,7 @@ from service.engine.upstream.upstream import Upstream
 from service.engine.views.registry import InstalledView
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
+from service.protocol.counters import Counters
 from service.protocol.wire import ReadItem
 
 #: At once. More are refused: whoever reads slowly keeps a connection to the database open.

@@ -28,7 +28,6 @@ from service.engine.initial_load.loads import InitialLoads
 from service.engine.initial_load.progress import Telling
 from service.engine.loop import garbage
 from service.engine.loop.ages import Ages
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.gtid_waits import AppliedGtids
 from service.engine.loop.hold import Hold
@@ -64,6 +63,7 @@ from service.ground.clock import wall_ms
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.protocol.adhoc import Match
+from service.protocol.counters import Counters
 from service.protocol.wire import ReadItem, ReadReply, Touch
 from service.settings.sections import UpstreamSettings, ViewSettings
 from service.settings.stack import Settings

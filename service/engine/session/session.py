@@ -24,7 +24,6 @@ from service.engine.initial_load.loads import InitialLoads
 from service.engine.initial_load.progress import Telling
 from service.engine.loop import heartbeat
 from service.engine.loop.ages import Ages
-from service.engine.loop.counters import Counters
 from service.engine.loop.gtid_waits import AppliedGtids
 from service.engine.loop.hold import Hold
 from service.engine.loop.memory_budget import MemoryBudget
@@ -47,6 +46,7 @@ from service.engine.views.schema_watch import SchemaWatch
 from service.engine.views.tables import TableRefusedError
 from service.ground.errors import ApiError
 from service.ground.version import version_text
+from service.protocol.counters import Counters
 from service.settings.stack import Settings
 
 log = structlog.get_logger()

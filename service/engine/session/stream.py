@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableLayout
 from cdc.stream import ChangeStream
 from dataflow.engine.events import Advance, Apply
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.hold import Hold
 from service.engine.upstream import bridge
+from service.protocol.counters import Counters
 
 
 async def follow(

@@ -4,6 +4,7 @@ Not here: requests to the engines (`engines`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -18,6 +19,7 @@ from service.protocol.admin_models import (
     Prewarmed,
     ViewState,
 )
+from service.protocol.counters import Counters
 from service.protocol.stats import Stats, WorkerCounts
 
 #: Fields of which the largest value counts, not the sum.
@@ -78,7 +80,7 @@ def merged_stats(stats: Sequence[Stats]) -> Stats:
     last = min(stats, key=lambda each: each.position)
     workers = _by_name((each.worker_processes for each in stats), _worker)
     return Stats(
-        counters=added(each.counters for each in stats),
+        counters=Counters(**added(asdict(each.counters) for each in stats)),
         engine=added(each.engine for each in stats),
         sizes=summed([each.sizes for each in stats]),
         views=_by_name((each.views for each in stats), summed),

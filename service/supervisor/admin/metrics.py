@@ -7,46 +7,11 @@ from typing import Any
 from service.ground.latency import BOUNDS_S
 from service.ground.log_repeats import REPEATS
 from service.protocol.admin_models import NodeCounters, ViewCounters
+from service.protocol.counters import HELP
 from service.protocol.stats import EngineSizes, LoadStats, NodeStats, Stats, SubscriptionCounts, WorkerCounts
 from service.supervisor.admin.prometheus import Histogram, MetricSample
 
 Labels = tuple[tuple[str, str], ...]
-_HELP = {
-    "steps": "Events processed by the engine.",
-    "transactions": "Upstream transactions applied.",
-    "rows": "Rows of upstream transactions applied.",
-    "leaf_commits": "Commits of the leaf store.",
-    "leaf_evictions": "Evicted keys of views.",
-    "budget_slices": "Slices of eviction by the memory budget.",
-    "touches": "Keys in the workers' samples of reads.",
-    "reads": "Reads that missed the leaf store.",
-    "reads_answered": "Missed reads answered after filling.",
-    "reads_forwarded": "Missed reads answered by the upstream as a fallback.",
-    "reads_streamed": "Answers too large to buffer, streamed from the upstream.",
-    "reads_failed": "Missed reads that could not be answered.",
-    "lookups": "Lookups run upstream.",
-    "lookup_keys": "Keys of lookups.",
-    "lookup_rows": "Rows that lookups returned.",
-    "lookup_failures": "Lookups that failed.",
-    "lookups_too_large": "Lookups cancelled because they exceeded the limits of a key.",
-    "loads": "Initial loads started.",
-    "load_rows": "Rows read by initial loads.",
-    "load_failures": "Initial loads that failed.",
-    "refreshes": "Queries of refreshed views, by key.",
-    "refresh_rows": "Rows returned by queries of refreshed views.",
-    "refresh_failures": "Queries of refreshed views that failed.",
-    "heartbeats": "Heartbeats.",
-    "pushes": "Messages that advanced an idle stream.",
-    "streams": "Change streams started.",
-    "streams_lost": "Change streams lost.",
-    "engine_failures": "Failed steps, after each of which the engine was rebuilt.",
-    "upstream_statements": "Statements run upstream.",
-    "abandoned_statements": "Statements cancelled upstream because no reader waited for them any more.",
-    "adhoc_statements": "Ad-hoc queries run upstream.",
-    "adhoc_installed": "Ad-hoc queries that became views.",
-    "adhoc_dropped": "Views of ad-hoc queries dropped for lack of use.",
-}
-
 #: Of views and of nodes, counters: the metric's name, its value, its help.
 _COUNTED: tuple[tuple[str, Callable[[NodeCounters], float], str], ...] = (
     ("filled_keys", lambda counted: counted.filled, "Filled keys, or parts of keys."),
@@ -147,8 +112,8 @@ def _shard_histograms(stats: Stats) -> Iterator[Histogram]:
 
 
 def _engine_samples(stats: Stats) -> Iterator[MetricSample]:
-    for name, value in stats.counters.items():
-        yield MetricSample(f"upquery_{name}", value, _HELP.get(name, name), counter=True)
+    for name, help_ in HELP.items():
+        yield MetricSample(f"upquery_{name}", getattr(stats.counters, name), help_, counter=True)
     for name, value in stats.engine.items():
         labels = (("event", name),)
         yield MetricSample(

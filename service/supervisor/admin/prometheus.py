@@ -1,7 +1,6 @@
-"""Metrics in Prometheus' text format. They are counted where things happen, as plain numbers, and gathered by the
-supervisor, which alone needs this.
+"""Prometheus' text format, in the supervisor only: other processes report plain numbers.
 
-Not here: what is counted (`service.engine.loop.counters`, the workers); the ``/metrics`` route (`admin`).
+Not here: the counters (`service.protocol.counters`, `service.protocol.stats`); the ``/metrics`` route (`app`).
 """
 
 import itertools

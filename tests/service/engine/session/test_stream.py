@@ -5,9 +5,9 @@ from typing import Any, cast
 from cdc.change import Batch, CommittedTransaction, TableChange, TableLayout
 from cdc.stream import ChangeStream
 from dataflow.engine.events import Apply, Event
-from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.session.stream import applying
+from service.protocol.counters import Counters
 
 OLD, NEW = TableLayout(("id", "title"), 1), TableLayout(("id", "body"), 1)
 

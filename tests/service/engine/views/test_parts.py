@@ -10,7 +10,6 @@ from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType
 from dataflow.types import ViewId
 from service.engine.loop.ages import Ages
-from service.engine.loop.counters import Counters
 from service.engine.loop.positions import Positions
 from service.engine.loop.pushes import Pushes
 from service.engine.reads.forwards import forward_query, forward_sql
@@ -19,6 +18,7 @@ from service.engine.views.registry import ViewPlan
 from service.engine.views.repair import columns_used
 from service.ground.backoff import Backoff
 from service.leaf_store.catalog import describe
+from service.protocol.counters import Counters
 
 INT = SqlType("int4", "int4")
 
