@@ -17,7 +17,7 @@ from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
 from service.ground.errors import ApiError
 from service.web.body_limit import too_large
-from service.web.deferred import Coming
+from service.web.deferred import DeferredReply
 from service.web.messages import Receive, Scope, Send, problem_reply, send_reply
 from service.web.principal import Right, principal_of, require_read
 from service.web.request_body import RequestBody
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GatewayApp:
-    """ASGI. Also `Direct`: plain reads are answered without a task."""
+    """ASGI. Also `DirectApp`: plain reads are answered without a task."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class GatewayApp:
         """No."""
         return False
 
-    def answer(self, scope: Scope, body: bytes | None) -> Coming | None:  # noqa: ARG002
+    def answer(self, scope: Scope, body: bytes | None) -> DeferredReply | None:  # noqa: ARG002
         """Of a GET of a view's key, by who may read it."""
         view = _view_of(scope["path"]) if scope["method"] == "GET" else None
         if view is None or self._is_stream(scope):

@@ -21,7 +21,7 @@ from service.gateway.homes import slot_of_query
 from service.gateway.known import LearnedViews
 from service.gateway.pods import Begun
 from service.gateway.topology import Topology
-from service.web.deferred import BEGAN_AT, Coming, Done
+from service.web.deferred import BEGAN_AT, DeferredReply, Done
 from service.web.messages import Reply, Scope
 
 _FOUND, _UNCHANGED = 200, 304
@@ -44,11 +44,11 @@ class Relays:
         self._known = known
         self._looking: asyncio.TimerHandle | None = None
 
-    def of(self, scope: Scope, view: str) -> Coming:
+    def of(self, scope: Scope, view: str) -> DeferredReply:
         """The response to a GET of a view's key."""
         slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
         finding = ViewSearch(self._topology, self._known, view, self._topology.home(slot))
-        return Coming(Relay(self, scope, finding, slot).begin)
+        return DeferredReply(Relay(self, scope, finding, slot).begin)
 
     def begin(self, relay: "Relay") -> Begun | None:
         """Send its request, if that can be done at once."""

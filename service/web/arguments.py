@@ -1,8 +1,7 @@
-"""From what a client sent to the values of a view's parameters: query arguments and JSON parameters.
+"""Conversion of query arguments and JSON parameters into the values of a view's parameters.
 
-*Invariants*: a value that comes out of here has normal forms only, as the engine's keys have, and is never cached under
-another spelling (a refreshed view's are as the upstream prints them). Every refusal names the argument and says what is
-expected.
+*Invariants*: every returned value is in normal form, like the engine's keys, and is never cached under another spelling
+(values of refresh views are spelled as the upstream prints them). Every error names the argument and the expected form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +22,16 @@ from service.leaf_store.request import Given, LeafRequest, Values, check_of, pic
 from service.web.entry_names import EntryNames, entry_of_query, texts_of
 from service.web.principal import Principal
 
-#: Query strings whose entry is remembered, by view.
+#: Maximum remembered query strings of a view.
 _MAX_REMEMBERED = 4096
-#: Longer query strings are read anew each time.
+#: Longer query strings are not remembered.
 _MAX_REMEMBERED_BYTES = 512
-#: Of one value: as much as a GET has room for by default. To read a document takes the worker microseconds a character.
+#: Maximum length of one value: about what a GET has room for by default. Parsing a document takes microseconds per
+#: character.
 _MAX_CHARACTERS = 16_384
 _NULL_SUFFIX = ":null"
 _MAX_SHOWN = 60
-#: Of a LIMIT: more are more than a bigint has room for.
+#: Maximum digits of a LIMIT or OFFSET: a bigint has room for them.
 _MAX_COUNT_DIGITS = 19
 
 
@@ -40,35 +40,35 @@ _Texts = Callable[[list[Any]], list[str] | None]
 
 
 class Arguments:
-    """Reads a view's arguments."""
+    """The arguments of one view."""
 
     def __init__(self, info: ViewInfo, max_keys: int) -> None:
         self.info = info
         self._max_keys = max_keys
         self._head = view_head(info.id)
-        #: What clients give, by name; a parameter with two uses takes what its first one takes.
+        #: The parameters that clients supply, by name; of a parameter with two uses, the first use.
         self._parameters = {p.name: p for p in reversed(info.parameters) if not p.is_claim}
         self._parsers = [
             (parameter, _parser(parameter, info.refreshed), texts_of(parameter.type)) for parameter in info.parameters
         ]
-        #: Whether a read is of one key, and picks the rows of one place if it picks any.
+        #: Whether a read has exactly one key, and at most one row selection.
         self._is_one_key = info.refreshed or all(parameter.role is ParameterRole.EQUAL for parameter in info.parameters)
-        #: With claims the same query string is another read for each principal: none is remembered.
+        #: With claims, the same query string is a different read for each principal: none is remembered.
         self._is_remembered = self._is_one_key and not info.claims
         self._remembered: dict[bytes, bytes] = {}
-        #: Of a view whose reads pick rows: the place of the rows that a query string of `_remembered` picks.
+        #: For views with a row selection: the selected rows' place, by remembered query string.
         self._places: dict[bytes, bytes] = {}
         self.place_of = self._places.__getitem__
-        #: The keys of those of them whose entries do not say them.
+        #: The keys of hashed entry names, which cannot be decoded.
         self._hashed: dict[bytes, Key] = {}
-        #: The leaf store's entry that a query string asks for, if that can be said fast; None: see `parse`. Only for
-        #: whole answers to one key without NULL.
+        #: Leaf store entry of a query string by the fast path; None: use `parse`. Only for complete answers to one key
+        #: without NULL.
         self.entry_of = entry_of_query(info, self._remembered.get)
-        #: The entries that JSON parameters ask for, if those can be said fast; the same cases.
+        #: Leaf store entries of JSON parameters by the fast path, in the same cases.
         self.entries = EntryNames(info)
 
     def parse(self, query: bytes, principal: Principal | None = None) -> tuple[Values, PageWindow | None]:
-        """The values and the window that a query string asks for. ApiError ``parameter_…``, and as `values`."""
+        """Parse a query string into values and a page window. Raises ApiError(parameter_…), and as `values`."""
         given: dict[str, Any] = {}
         for name, text in _pairs(query):
             if self._takes_list(name):
@@ -102,14 +102,16 @@ class Arguments:
                 self._hashed[name] = key
 
     def key_of(self, name: bytes) -> Key | None:
-        """The key of an entry that `entry_of` gave; None if that is too long ago to say. Only while it gives any."""
+        """Return the key of an entry name returned by `entry_of`; None if it is no longer remembered."""
         if is_hashed(name):
             return self._hashed.get(name)
         return key_in(name) if self.info.parameters else ()
 
     def values(self, given: Mapping[str, Any], principal: Principal | None = None) -> Values:
-        """The values from parameters by name: text, or what JSON has for it. Those of claims are the principal's.
-        ApiError ``parameter_…``, ``unauthenticated``, ``forbidden``."""
+        """Convert parameters by name, as text or JSON; claims are taken from the principal.
+
+        Raises ApiError(parameter_…, unauthenticated, forbidden, too_large).
+        """
         if given.keys() != self._parameters.keys():
             raise self._other_names(given)
         if self.info.claims:
@@ -124,7 +126,7 @@ class Arguments:
         return values
 
     def _claims_of(self, principal: Principal | None) -> dict[str, Any]:
-        """The values of the parameters that are claims. What the token says is not shown."""
+        """Return the claims as parameter values. Errors do not show the token's contents."""
         if principal is None:
             raise ApiError("unauthenticated", f"View {self.info.name!r} needs a token, and the request has none.")
         claims = {name: principal.claim(name.removeprefix(CLAIMS)) for name in self.info.claims}
@@ -132,7 +134,7 @@ class Arguments:
             if not parameter.is_claim:
                 continue
             claim = parameter.name.removeprefix(CLAIMS)
-            # NULL may mean every row to a view, as in (:p IS NULL OR …).
+            # A view may take NULL for "all rows", as in (:p IS NULL OR …).
             if claims[parameter.name] is None:
                 raise ApiError("forbidden", f"The token lacks the claim {claim!r}, which this view needs.")
             try:
@@ -144,7 +146,8 @@ class Arguments:
         return claims
 
     def window(self, values: Values, limit: int | None, after: str | None) -> PageWindow | None:
-        """The part of an ordered view's rows; None: all of them. ApiError ``parameter_type``."""
+        """Return the requested page of an ordered view; None: all rows. Raises ApiError(parameter_type,
+        parameter_unknown)."""
         if limit is None and after is None:
             return None
         name = "limit" if limit is not None else "after"
@@ -168,8 +171,8 @@ class Arguments:
         return PageWindow(limit, after)
 
     def _page(self, given: dict[str, Any]) -> tuple[int | None, str | None]:
-        """Takes the page's arguments out of those that were given."""
-        # A view's own parameter of that name comes first.
+        """Remove the page's arguments from `given` and return them."""
+        # A view's own parameter of that name has precedence.
         limit = given.pop("limit", None) if "limit" not in self._parameters else None
         after = given.pop("after", None) if "after" not in self._parameters else None
         if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) < 11):
@@ -183,17 +186,17 @@ class Arguments:
     def _value(self, given: Any, parameter: ParameterInfo, parse: _Parse, texts: _Texts) -> Given:
         if parameter.role is not ParameterRole.LIST:
             if isinstance(given, list):
-                # The parameter has another use, which takes a list.
+                # Another use of this parameter takes a list.
                 raise _ill_typed(parameter.name, "a list", parameter.type.sql)
             return self._scalar(parameter, parse, given)
         several = given if isinstance(given, list) else [given]
         if not self.info.refreshed:
-            # What is NULL equals nothing.
+            # NULL equals nothing.
             several = [value for value in several if value is not None]
         listed: Sequence[Value] = texts(several) or [self._scalar(parameter, parse, value) for value in several]
         if self.info.refreshed:
             return tuple(listed)
-        # What is there twice makes no further key; the order does not matter.
+        # Duplicates add no key, and the order does not matter.
         return tuple(sorted({value for value in listed if value is not None}))
 
     def _scalar(self, parameter: ParameterInfo, parse: _Parse, given: Any) -> Value:
@@ -202,7 +205,7 @@ class Arguments:
             return None
         if len(text) > _MAX_CHARACTERS:
             detail = f"Parameter {parameter.name!r} has {len(text)} characters."
-            hint = f"At most {_MAX_CHARACTERS} are read."
+            hint = f"Send at most {_MAX_CHARACTERS}."
             raise ApiError("too_large", detail, hint, members={"parameter": parameter.name})
         try:
             if "\0" in text:
@@ -247,12 +250,12 @@ class Arguments:
 
 
 def keys_of(values: Values) -> int:
-    """How many keys a read has."""
+    """Return the number of keys of a read."""
     return prod(len(value) for value in values if isinstance(value, tuple))
 
 
 def _pairs(query: bytes) -> list[tuple[str, str | None]]:
-    """Names and values of a query string; ``name:null`` is the name with NULL."""
+    """Return names and values of a query string; ``name:null`` is the name with NULL."""
     pairs: list[tuple[str, str | None]] = []
     for part in query.split(b"&") if query else ():
         if not part:
@@ -292,12 +295,12 @@ def _parser(parameter: ParameterInfo, refreshed: bool) -> _Parse:
 
 def _count(text: str) -> str:
     if not (text.isascii() and text.isdigit() and len(text) < _MAX_COUNT_DIGITS):
-        raise ValueError("an integer that is not negative is expected")
+        raise ValueError("expected an integer that is not negative")
     return str(int(text))
 
 
 def _json_text(name: str, given: Any, sql_type: SqlType) -> str | None:
-    """The text of a JSON scalar."""
+    """Return a JSON scalar as text."""
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, bool):

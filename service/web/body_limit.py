@@ -1,4 +1,4 @@
-"""Refuses request bodies that are too large, before anything collects them."""
+"""Limit on the size of request bodies, applied while they are received."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -17,7 +17,6 @@ class BodyLimit:
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -32,7 +31,7 @@ class BodyLimit:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self._max_bytes:
-                # The one exception that FastAPI lets through while it reads a body.
+                # FastAPI lets only this exception through while it reads a body.
                 raise HTTPException(413, too_large(self._max_bytes).detail)
             return message
 
@@ -40,7 +39,7 @@ class BodyLimit:
 
 
 def too_large(max_bytes: int) -> ApiError:
-    """The problem of a body over the limit."""
+    """Return the problem of a body over the limit."""
     return ApiError(
         "too_large", f"The request's body is larger than {max_bytes} bytes.", "Split it into several requests."
     )

@@ -1,11 +1,12 @@
-"""The server's side of a connection, with bounds on what a client may send and how long it may take for it.
+"""uvicorn's connection, with bounds on the size, number and duration of requests.
 
-*Theory*: the parser has no limits of its own, and a client that sends a byte now and then holds a connection for ever.
-Most requests come whole, in one piece, and cost two comparisons here; only one that is not whole after what was
-received is looked at, and has a timer.
+*Theory*: the parser has no limits of its own, and a client that sends a byte now and then would hold a connection
+indefinitely. Most requests arrive complete in one piece and cost two comparisons here; only a request that is
+incomplete after the received bytes is examined and gets a timer.
 
-*Invariants*: a timer runs exactly while a request is not whole; what is refused is told why and its connection closed,
-unless an earlier request of it is still being answered, which is then cut off. Whoever only waits for us is not timed.
+*Invariants*: a timer runs exactly while a request is incomplete. A refused request gets a problem and its connection is
+closed; if an earlier request is still being answered, that answer is cut off. A client that waits for this server is
+not timed.
 """
 
 from asyncio import BaseTransport, Protocol, TimerHandle
@@ -22,34 +23,32 @@ from service.web.body_limit import too_large
 from service.web.host_check import SCOPE_KEY, HostCheck
 from service.web.messages import Headers, Reply, Scope, problem_reply
 
-#: What a connection may have sent beyond a request's limits before the application has seen that it is too much: what
-#: the server takes at once, and what it keeps before it reads no more.
+#: Bytes that a connection may send over a request's limits before the application has noticed: what the server receives
+#: at once, and what it buffers before it pauses reading.
 _AHEAD_BYTES = 512 << 10
-#: Headers that are looked at while they come.
+#: Headers that are inspected while they arrive.
 _LOOKED_AT = frozenset({b"host", b"expect", b"transfer-encoding"})
-#: Who was refused may go on sending for so long, and so much: a connection that is closed with something unread takes
-#: what was said last away from the other side, too.
+#: A refused client may send for so long and so much: closing a connection with unread bytes would discard the problem
+#: that was sent last.
 _LINGER_S, _LINGER_BYTES = 1.0, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Bounds of a worker's connections (`service.settings.sections.HttpSettings`)."""
-
     max_head_bytes: int = 16 << 10
     max_headers: int = 100
     max_body_bytes: int = 1 << 20
     receive_timeout_s: float = 15.0
     keep_alive_s: float = 75.0
     max_connections: int = 10_000
-    #: Paths that are served on the connections of one too many, too.
+    #: Paths that are served on connections over `max_connections`, too.
     always_served: frozenset[str] = frozenset()
-    #: Whether a request has to call this server by a name or an address of this machine.
+    #: Whether the Host of a request must be a name or an address of this machine.
     loopback_only: bool = False
 
 
 def connection_limits_of(http: HttpSettings, *, guarded: bool = True) -> ConnectionLimits:
-    """The bounds of connections; `guarded`: of a service with access control."""
+    """Return the limits of the settings; `guarded`: the service has access control."""
     return ConnectionLimits(
         max_head_bytes=http.max_head_bytes,
         max_headers=http.max_headers,
@@ -64,10 +63,10 @@ def connection_limits_of(http: HttpSettings, *, guarded: bool = True) -> Connect
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, bounded.
 
-    *State*: `_whole` is whether a request ended in what came last (at `_received_at`); if none did, `_received` counts
+    *State*: `_whole` is whether the latest bytes (at `_received_at`) completed a request; if not, `_received` counts
     the bytes of the unfinished one, and `_late` is its timer. `_idle_since` is when the last answer was complete, None
-    while something is to be answered; `_idle` is the one timer that looks at it: one for each answer would cost more
-    than most else about a hit.
+    while a request is unanswered; the one timer `_idle` checks it: a timer for each answer would be a large part of the
+    cost of a hit.
     """
 
     limits: ClassVar[ConnectionLimits] = ConnectionLimits()
@@ -81,7 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _crowded = False
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """There is a client. One too many is told so when it asks for something."""
+        """Accept the connection. One over the limit is refused at its first request."""
         super().connection_made(transport)  # type: ignore[arg-type]
         self.timeout_keep_alive = self.limits.keep_alive_s  # type: ignore[assignment]
         if len(self.connections) > self.limits.max_connections:
@@ -91,7 +90,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._look_at_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
         self._end_timers()
         super().connection_lost(exc)
 
@@ -106,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._idle_since = None
 
     def on_response_complete(self) -> None:
-        """An answer is on its way; the next request may be waiting already."""
+        """Count the answer and continue with the next pipelined request."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -117,7 +115,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._idle_since = perf_counter()
 
     def data_received(self, data: bytes) -> None:
-        """Some of a request, or several requests."""
+        """Parse received bytes: a part of a request, or several requests."""
         self._received_at = perf_counter()
         self._whole = False
         self._received += len(data)
@@ -130,7 +128,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._on_time()
 
     def _feed(self, data: bytes) -> None:
-        """Have what came parsed. An offer to go on in another protocol is ignored (RFC 9110, 7.8), but WebSocket."""
+        """Parse `data`. An offer to upgrade is ignored (RFC 9110, 7.8), except to WebSocket."""
         while True:
             try:
                 self.parser.feed_data(data)
@@ -151,8 +149,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 return
 
     def _should_upgrade(self) -> bool:
-        """Yes: the parser takes what follows an offer for another protocol, body or not, so nothing begins before it is
-        known what is offered."""
+        """Return True: the parser takes the bytes after an offer for another protocol, even if they are a body, so
+        nothing may start before the offered protocol is known."""
         return True
 
     def _head_without_offer(self) -> bytes:
@@ -168,14 +166,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def _upgrade(self, rest: bytes) -> None:
         error = None if self.scope.get(SCOPE_KEY) in self.hosts.known else self.hosts.problem(self.scope)  # type: ignore[arg-type]
         if error is None and rest:
-            error = ApiError("bad_request", "A client of a WebSocket waits for the server's handshake.")
+            error = ApiError("bad_request", "The WebSocket client sent data before the server's handshake.")
         if error is None:
             self.handle_websocket_upgrade()
         else:
             self._refuse(error)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer."""
+        """Inspect a header; trailers are ignored."""
         name = name.lower()
         scope: Scope = self.scope  # type: ignore[assignment]
         if name in _LOOKED_AT and self.headers is scope["headers"]:
@@ -184,16 +182,15 @@ class BoundedProtocol(HttpToolsProtocol):
             elif name == b"expect":
                 self.expect_100_continue = value.lower() == b"100-continue"
             elif value.lower() != b"chunked" or name in dict(self.headers):
-                # Others may know the codings before it, or take the last one only.
+                # Other servers may accept the codings before it, or only the last one.
                 scope[SCOPE_KEY] = None
         self.headers.append((name, value))
 
     def on_chunk_header(self) -> None:
-        """A chunk follows, or trailers, which nobody who looked at the head has seen: they are no headers."""
+        """Separate trailers from the headers, which the application has already checked."""
         self.headers = []
 
     def on_message_complete(self) -> None:
-        """A request is whole."""
         self._whole = True
         HttpToolsProtocol.on_message_complete(self)
 
@@ -211,7 +208,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._serve(cycle, app)
 
     def _serve(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Answer a request whose head is within the bounds, and whose turn it is."""
         super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
@@ -219,7 +215,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(ApiError("bad_request", "The bytes sent are not an HTTP/1.1 request."))
 
     def handle_websocket_upgrade(self) -> None:
-        """It goes on as another protocol."""
         self._end_timers()
         super().handle_websocket_upgrade()
 
@@ -235,10 +230,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.headers or ()) > limits.max_headers or (not self._has_head() and size > limits.max_head_bytes):
             self._refuse(self._too_large())
         elif self._announces_too_much():
-            # Before the application does: it cannot close the connection without taking its answer away.
+            # Before the application does: it cannot close the connection without losing its answer.
             self._refuse(too_large(limits.max_body_bytes))
         elif size > limits.max_head_bytes + limits.max_body_bytes + _AHEAD_BYTES:
-            # The application has refused it long ago.
+            # The application has refused it already.
             self.transport.close()
 
     def _has_head(self) -> bool:
@@ -246,7 +241,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is not None and self.cycle.scope is self.scope
 
     def _announces_too_much(self) -> bool:
-        """Whether the body that follows is said to be larger than it may be, and nothing else is being answered."""
+        """Whether the announced body is too large, and no other request is being answered."""
         cycle = self.cycle
         if not self._has_head() or self.pipeline or cycle.response_started:
             return False
@@ -281,7 +276,7 @@ class BoundedProtocol(HttpToolsProtocol):
         )
 
     def _refuse(self, error: ApiError, answered: RequestResponseCycle | None = None) -> None:
-        """Say why, where nothing else is being said, and close. `answered`: the request whose turn it is."""
+        """Send the problem, unless another response is being sent, and close. `answered`: the request in turn."""
         transport, cycle = self.transport, self.cycle
         if (
             answered is not None
@@ -301,13 +296,13 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             transport.close()
         for served in {id(c): c for c in (answered, cycle) if c is not None}.values():
-            # For what serves it, the client has gone.
+            # To its application, this looks like a disconnect.
             served.disconnected = True
             served.message_event.set()
 
 
 class _Refused(Protocol):
-    """A client that was told why it is not served, until it has gone, or has had the time to read it."""
+    """A connection after a refusal: reads and discards until the client closes it or the time is over."""
 
     def __init__(self, served: BoundedProtocol) -> None:
         self._served = served
@@ -315,13 +310,11 @@ class _Refused(Protocol):
         self._closing = served.loop.call_later(_LINGER_S, served.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """What it sent before it has read."""
         self._left -= len(data)
         if self._left < 0:
             self._served.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has gone."""
         self._closing.cancel()
         self._served.connection_lost(exc)
 
@@ -336,7 +329,7 @@ def _head_bytes(scope: Scope) -> int:
 
 
 def response_bytes(reply: Reply, default_headers: Headers, body: bool) -> bytes:
-    """A response of HTTP/1.1."""
+    """Serialize a response of HTTP/1.1."""
     content = [STATUS_LINE[reply.status]]
     for name, value in default_headers:
         content += (name, b": ", value, b"\r\n")

@@ -1,7 +1,8 @@
-"""How many requests of one client wait at this worker: around an application, with the same two faces (`Direct`).
+"""Limit on the waiting requests of one client at a worker, as a wrapper of a `DirectApp`.
 
-*Invariants*: what is answered at once is not counted, since it does not wait; nor is what goes on after it has begun (a
-stream of events), which has bounds of its own. A client is its token's name where there are tokens, else its address.
+*Invariants*: requests that are answered at once are not counted, since they do not wait; nor are responses that have
+begun (event streams), which have their own bounds. A client is identified by the name of its token if tokens are used,
+else by its address.
 """
 
 from collections import Counter
@@ -9,13 +10,13 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from service.ground.errors import ApiError
-from service.web.deferred import Coming, DirectApp
+from service.web.deferred import DeferredReply, DirectApp
 from service.web.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.web.principal import principal_of
 
 
 class ClientLimit:
-    """ASGI: `app`, for at most `most` requests of a client at a time. Also `Direct`.
+    """A `DirectApp`: `app`, for at most `most` waiting requests of a client.
 
     *Maintains*: `waiting` has the number of waiting requests of each client that has any.
     """
@@ -23,15 +24,14 @@ class ClientLimit:
     def __init__(self, app: DirectApp, most: int) -> None:
         self._app = app
         self._most = most
-        #: Whether `answer` needs the request's body.
         self.reads_body = app.reads_body
         self._answer = app.answer
         self.waiting: Counter[str] = Counter()
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
-        """The response, if it can be given at once, which passes; or without a task, unless too many wait."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
+        """Return the immediate or deferred response; a deferred one is counted, and None is returned at the limit."""
         reply = self._answer(scope, body)
-        if not isinstance(reply, Coming):
+        if not isinstance(reply, DeferredReply):
             return reply
         client = _client_of(scope)
         if self.waiting[client] >= self._most:
@@ -42,10 +42,9 @@ class ClientLimit:
             self._leave(client)
             return reply
 
-        return reply.through(came)
+        return reply.mapped(came)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,14 +1,14 @@
-"""Compresses large responses for clients that take it: around an application, with the same two faces (`Direct`).
+"""Compression of large responses for clients that accept it, as a wrapper of a `DirectApp`.
 
-*Theory*: compressing costs far more than a hit, so only responses are considered that are long enough for it to save
-time on the way, and a request's headers are looked at only then. What takes less than a turn of the loop is done at
-once; more is left to a thread (the codecs let go of the interpreter), of which there are few: where those are busy, the
-response goes out as it is. Where cores are few, these threads give way to the loop: on Linux each has a priority of its
-own (setpriority(2), C library/kernel differences).
+*Theory*: compression costs far more than a hit, so only responses long enough to save transfer time are considered, and
+a request's headers are inspected only then. Bodies that take less than a turn of the event loop are compressed at once;
+longer ones in a few threads (the codecs release the interpreter's lock); if these are busy, the response is sent
+uncompressed. The threads give way to the event loop if cores are scarce: on Linux each thread has a priority of its own
+(setpriority(2), C library/kernel differences).
 
-*Invariants*: rows and tag are the same in every coding: tags are weak, so all codings of an answer are one to caches.
-What may be compressed says that it varies, compressed or not. What has no known length is a stream, and passes as it
-is.
+*Invariants*: rows and tag are equal in every coding: tags are weak, so caches take all codings of an answer for one. A
+response that may be compressed has a Vary header, compressed or not. A response without a known length is a stream and
+is passed unchanged.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
-from service.web.deferred import Coming, DirectApp
+from service.web.deferred import DeferredReply, DirectApp
 from service.web.messages import VARY, Headers, Receive, Reply, Scope, Send, send_reply
 
 try:
@@ -27,14 +27,14 @@ try:
 except ImportError:
     zstandard = None  # type: ignore[assignment]
 
-#: Up to here a body is compressed at once: about as long as a turn may be.
+#: Bodies up to this size are compressed at once; this takes about as long as a turn of the event loop may.
 _AT_ONCE_BYTES = 64 << 10
-#: Longer ones are compressed by so many threads, and so many at a time wait for that.
+#: Threads that compress longer bodies, maximum bodies that wait for them, and the threads' priority.
 _THREADS, _MOST_WAITING, _NICE = 2, 16, 10
-#: The response that was given at once, of a request that goes the ordinary way only to have it compressed.
+#: Scope key of an immediate response that is sent by a task only to have it compressed.
 _REPLY = "upquery.reply"
 _GZIP_LEVEL, _ZSTD_LEVEL = 1, 1
-#: Of zlib, for gzip's header and checksum.
+#: zlib's window bits for gzip's header and checksum.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _JSON = (b"application/json", b"application/problem+json")
 Encode = Callable[[bytes], bytes]
@@ -46,34 +46,33 @@ def _gzip(body: bytes) -> bytes:
 
 
 def _zstd(body: bytes) -> bytes:
-    # A compressor belongs to one thread at a time, and costs little.
+    # A compressor must not be shared between threads; a new one is cheap.
     return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
 
 
-#: The codings, the best first.
+#: The codings, best first.
 _CODINGS: dict[str, Encode] = {"gzip": _gzip} if zstandard is None else {"zstd": _zstd, "gzip": _gzip}
 
 
 class Compression:
-    """ASGI: `app`, whose responses of at least `least_bytes` are compressed. Also `Direct`, if `app` is.
+    """A `DirectApp`: `app`, whose responses of at least `least_bytes` are compressed.
 
-    *State*: `_waiting` bodies are being compressed by threads.
+    *State*: `_waiting` is the number of bodies that threads compress.
     """
 
     def __init__(self, app: DirectApp, least_bytes: int) -> None:
         self._app = app
-        #: Whether `answer` needs the request's body.
         self.reads_body = app.reads_body
         self._answer = app.answer
         self._least_bytes = least_bytes
         self._threads = ThreadPoolExecutor(_THREADS, "compress", os.nice, (_NICE,))
         self._waiting = 0
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
-        """The response, if it can be given at once, or without a task."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
+        """Return the immediate or deferred response; None if it must be compressed in a task."""
         reply = self._answer(scope, body)
-        if isinstance(reply, Coming):
-            return reply.through(lambda came: self._at_once(scope, came))
+        if isinstance(reply, DeferredReply):
+            return reply.mapped(lambda came: self._at_once(scope, came))
         return self._at_once(scope, reply)
 
     def _at_once(self, scope: Scope, reply: Reply | None) -> Reply | None:
@@ -86,7 +85,6 @@ class Compression:
         return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -97,7 +95,7 @@ class Compression:
         await self._app(scope, receive, _Sending(self, scope, send))
 
     async def send(self, scope: Scope, reply: Reply, send: Send) -> None:
-        """Send a response as it is, or compressed."""
+        """Send a response, compressed if the client accepts it."""
         if len(reply.body) >= self._least_bytes and _is_plain(reply.headers):
             coding = coding_of(scope["headers"])
             if coding is None or len(reply.body) <= _AT_ONCE_BYTES:
@@ -117,7 +115,7 @@ class Compression:
 
 
 class _Sending:
-    """What an application sends with: a response in one piece is compressed, any other passes.
+    """The `send` of an application: compresses a response in one piece, passes any other.
 
     *State*: `_start` is the start of a response that may be in one piece.
     """
@@ -129,7 +127,6 @@ class _Sending:
         self._start: MutableMapping[str, Any] | None = None
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Send it."""
         if message["type"] == "http.response.start" and _has_length(message.get("headers", ())):
             self._start = message
             return
@@ -145,7 +142,7 @@ class _Sending:
 
 
 def encoded(reply: Reply, coding: str | None) -> Reply:
-    """The response in a coding; None: as it is, where it could have been compressed."""
+    """Return the response in a coding; None: uncompressed, with a Vary header."""
     if coding is None:
         return reply._replace(headers=[*reply.headers, VARY])
     body = _CODINGS[coding](reply.body)
@@ -159,19 +156,19 @@ def _has_length(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _is_plain(headers: Headers) -> bool:
-    """Whether it is JSON that nobody has encoded."""
+    """Whether it is uncompressed JSON."""
     names = dict(headers)
     return names.get(b"content-type", b"").partition(b";")[0] in _JSON and b"content-encoding" not in names
 
 
 def coding_of(headers: Headers) -> str | None:
-    """The best coding that a request takes, if any."""
+    """Return the best coding that a request accepts, if any."""
     accepted = [value for name, value in headers if name == b"accept-encoding"]
     return best_coding(b",".join(accepted)) if accepted else None
 
 
 def best_coding(accept_encoding: bytes) -> str | None:
-    """RFC 9110, 12.5.3: the coding with the largest weight that is not zero; ours first among equals."""
+    """Return the coding with the largest weight above zero, ours first among equals (RFC 9110, 12.5.3)."""
     return (_remembered if len(accept_encoding) <= _MAX_REMEMBERED_BYTES else _best_coding)(accept_encoding)
 
 
@@ -182,7 +179,7 @@ def _best_coding(accept_encoding: bytes) -> str | None:
     return best if weights.get(best, others) > 0 else None
 
 
-#: Clients choose their headers: longer ones are read anew each time.
+#: Clients choose their headers: longer ones are parsed each time.
 _MAX_REMEMBERED_BYTES = 200
 _remembered = lru_cache(maxsize=256)(_best_coding)
 

@@ -1,47 +1,49 @@
-"""A response that is not there yet, and needs no task to come: another process has been asked for it.
+"""Applications that answer without a task: at once, or deferred, when another process has answered.
 
-*Invariants*: who begins it is told once, with the response, or with None: then the request has to go the ordinary way,
-whose part of it that was done already is in its scope. Whoever stands around an application (`Direct`) has its say when
-the response is there.
+*Invariants*: a deferred response is completed exactly once, with the reply, or with None: then the request is served by
+a task, which finds the work done so far in the scope. Wrappers of an application (`DirectApp`) see the reply when it
+completes.
 
-Only gateways have such responses (`service.gateway.relaying`): what only stacks have around their applications, the
-access log and traces, does not see them.
+Only gateways defer responses (`service.gateway.relaying`); the access log and traces, which only workers have, do not
+see them.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from service.web.messages import Receive, Reply, Scope, Send
 
-#: Where the scope of a request that goes the ordinary way after all has when it began, by `time.perf_counter`.
+#: Scope key of the time, by `time.perf_counter`, at which a request began that is served by a task after all.
 BEGAN_AT = "upquery.began_at"
 Done = Callable[[Reply | None], None]
 
 
-class Coming:
-    """`begin` begins it, and is given who is told. Once, and at once: nothing holds what it needs."""
+class DeferredReply:
+    """A response that is completed by a callback. `begin` is called once, immediately: no resources are held before."""
 
     __slots__ = ("begin",)
 
     def __init__(self, begin: Callable[[Done], None]) -> None:
         self.begin = begin
 
-    def through(self, change: Callable[[Reply | None], Reply | None]) -> "Coming":
-        """The same, but `change` is told, and says what is said."""
-        return Coming(lambda done: self.begin(lambda reply: done(change(reply))))
+    def mapped(self, change: Callable[[Reply | None], Reply | None]) -> "DeferredReply":
+        """Return a response that passes this one's reply through `change`."""
+        return DeferredReply(lambda done: self.begin(lambda reply: done(change(reply))))
 
 
+@runtime_checkable
 class DirectApp(Protocol):
-    """An application that can answer some requests at once (`service.web.direct_protocol`)."""
+    """An ASGI application that answers some requests without a task (`service.web.direct_protocol`)."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def reads_body(self, scope: Scope) -> bool:
         """Whether `answer` needs the request's body."""
         ...
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
-        """The response, if it can be given at once, or without a task."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
+        """Return the response, a deferred one, or None: the request must be served by a task. Must not wait.
+
+        `body` is None unless `reads_body` is true.
+        """
         ...

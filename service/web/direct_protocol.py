@@ -1,57 +1,42 @@
-"""The server's side of a connection: hits are answered while their request is parsed.
+"""uvicorn's connection, with immediate answers: hits are answered while their request is parsed.
 
-*Theory*: of what an empty response costs uvicorn, more than half is the way to the application and back: a task, two
-messages, checks of headers that another author may have written. A hit needs none of it: it waits for nothing, and its
-headers are ours. So where a request would become a task it is first offered to the application's fast routes
-(`Direct`); what they answer goes out at once, or when it comes (`Coming`), anything else takes the ordinary way.
+*Theory*: more than half of uvicorn's cost of an empty response is the way to the application and back: a task, two
+messages, checks of headers. A hit needs none of it: it waits for nothing, and its headers are ours. So before a request
+becomes a task it is offered to the application (`DirectApp`). An immediate answer is written at once and a deferred one
+(`DeferredReply`) when it completes; any other request is served by a task.
 
-*Invariants*: answers go out in the order of their requests: only a request that nothing before it waits for is answered
-so. A client that does not read what it is sent gets no more of it, and one that sends many requests at once does not
-keep others waiting: both are left to the ordinary way, where all take turns. What this class overrides and uses of
-uvicorn beyond its documented interface is (with `BoundedProtocol`) `_start_asgi_task`, `on_response_complete`, the
-keep-alive timer and the attributes of a connection and of a cycle; a uvicorn without that method serves as if this
-class were not there.
+*Invariants*: answers are sent in the order of their requests: a request is offered only if no earlier one is
+unanswered. A client that does not read gets no more immediate answers, and a client that sends many requests at once
+does not delay others: both are served by tasks, which take turns. Beyond uvicorn's documented interface this class uses
+and overrides (with `BoundedProtocol`) `_start_asgi_task`, `on_response_complete`, the keep-alive timer and the
+attributes of a connection and of a cycle; with a uvicorn without that method, every request is served by a task.
 """
 
 from asyncio import AbstractEventLoop
 from time import perf_counter
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from service.web.bounded_protocol import BoundedProtocol, ConnectionLimits, response_bytes
-from service.web.deferred import Coming
+from service.web.deferred import DirectApp
 from service.web.host_check import HostCheck
 from service.web.messages import App, Reply, Scope
 from service.web.stalled_clients import EndsStalled
 
-#: Bodies up to here are waited for before the application is asked; of larger ones the server reads no more by itself.
+#: Bodies up to this size are awaited before the application is called; of larger ones the server stops reading.
 _MAX_AWAITED_BYTES = 1 << 15
-#: How long requests that came together are answered without a turn for other connections.
+#: Time for which requests that arrived together are answered without a turn for other connections.
 _TURN_S = 0.005
 _CLOSE = (b"connection", b"close")
 
 
-@runtime_checkable
-class Direct(Protocol):
-    """An application that can answer some requests at once."""
-
-    def reads_body(self, scope: Scope) -> bool:
-        """Whether `answer` needs the request's body."""
-        ...
-
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
-        """The response; what brings it soon; or None: the request has to go the ordinary way. Must not wait for
-        anything. `body` is there if `reads_body` said so."""
-        ...
-
-
 class DirectProtocol(EndsStalled, BoundedProtocol):
-    """uvicorn's protocol, with a shorter way for what a `Direct` application can answer.
+    """uvicorn's protocol, with a short path for the requests that a `DirectApp` answers.
 
-    *State*: `_awaited` is the request whose body is being received before the application is asked.
+    *State*: `_awaited` is the request whose body is being received before the application is called.
     """
 
     def __init__(
@@ -62,11 +47,11 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
         _loop: AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._direct = self.app if isinstance(self.app, Direct) else None
+        self._direct = self.app if isinstance(self.app, DirectApp) else None
         self._awaited: tuple[RequestResponseCycle, App] | None = None
 
     def _serve(self, cycle: RequestResponseCycle, app: Any) -> None:
-        # Set by the answer to a request that came together with this one.
+        # Set by the answer to a request that arrived together with this one.
         self._idle_since = None
         direct = self._direct
         if direct is None or app is not self.app or self.pipeline or not self._is_plain(cycle):
@@ -85,7 +70,7 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
         try:
             reply = direct.answer(scope, body)
         except Exception:
-            # Out of here it would be taken for a mistake of the client's. The ordinary way meets it again, and says so.
+            # Raised here, the error would be reported as the client's. The task meets it again and reports it.
             reply = None
         if isinstance(reply, Reply):
             self._send(cycle, reply)
@@ -95,14 +80,13 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
             reply.begin(lambda reply: self._came(cycle, app, reply))
 
     def _came(self, cycle: RequestResponseCycle, app: App, reply: Reply | None) -> None:
-        """What was begun has come, or has to go on the ordinary way, even if only to find that the client has gone."""
+        """Send a deferred response, or start a task, even if only to find that the client has left."""
         if reply is None:
             super()._serve(cycle, app)
         elif not (cycle.disconnected or self.transport.is_closing()):
             self._send(cycle, reply)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
         self._whole = True
         HttpToolsProtocol.on_message_complete(self)
         if self._awaited is not None:
@@ -115,7 +99,7 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
 
     def _send(self, cycle: RequestResponseCycle, reply: Reply) -> None:
         if not cycle.keep_alive:
-            # The server is being stopped, since the request was begun.
+            # The server has begun to stop since the request began.
             reply.headers.append(_CLOSE)
         content = response_bytes(reply, self.server_state.default_headers, cycle.scope["method"] != "HEAD")
         cycle.response_started = cycle.response_complete = True
@@ -126,7 +110,7 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
 
 
 def bounded(limits: ConnectionLimits) -> type[DirectProtocol]:
-    """The protocol with these bounds."""
+    """Return the protocol class with these limits."""
     hosts = HostCheck(loopback_only=limits.loopback_only)
     return type("BoundedDirectProtocol", (DirectProtocol,), {"limits": limits, "hosts": hosts})
 

@@ -1,4 +1,4 @@
-"""Clients that go away while nothing is sent to them."""
+"""Detection of clients that leave while nothing is sent to them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from service.web.messages import Receive
 
 @contextmanager
 def until_left(receive: Receive, after_s: float = 0.0) -> Iterator[None]:
-    """Ends the block, without an error, as soon as the client of the request goes away; it is watched only `after_s`,
-    since what mostly takes less need not be."""
+    """End the block, without an error, when the request's client disconnects. Watching begins after `after_s`, which
+    spares short requests its cost."""
     task = asyncio.current_task()
     assert task is not None
     left = False
@@ -45,6 +45,6 @@ def until_left(receive: Receive, after_s: float = 0.0) -> Iterator[None]:
 
 
 async def _watch(receive: Receive) -> None:
-    # A body that nobody asked for is not kept.
+    # The body is not needed.
     while (await receive())["type"] != "http.disconnect":
         pass

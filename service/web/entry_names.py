@@ -1,12 +1,11 @@
-"""From what a client sent straight to names of the leaf store's entries, where that is plain: the fast forms of
-`Arguments`.
+"""Fast paths of `Arguments`: leaf store entry names directly from query strings and JSON bodies.
 
 *Theory*: most keys are one or a few integers or texts, which are their own normal forms. A query string of one such
-parameter is compared with what it must begin with and not decoded, and so is a body of such keys as serializers write
-it; another batch of keys is read column by column. Each check and each step is over all keys at once.
+parameter is compared with its expected prefix and not decoded, and so is a body of such keys as serializers write it;
+other batches of keys are read column by column. Each check and each step is over all keys at once.
 
-*Invariants*: a name that comes out of here is the one that `Arguments` and `layout.entry_key` give. Whatever is not
-plain is left to them, mistakes of the client included.
+*Invariants*: a returned name equals the one of `Arguments` and `layout.entry_key` (compared in
+`tests/service/web/test_entry_names.py`). Any other input, errors of the client included, is left to them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +20,14 @@ _MAX_FAST_TEXT = 128
 _INTEGERS, _TEXTS = {int}, {str}
 
 EntryOf = Callable[[bytes], bytes | None]
-#: The values of one parameter in all keys -> their parts of the names; None if not all of them are plain.
+#: Values of one parameter in all keys -> their parts of the names; None if any is not plain.
 _Column = Callable[[list[Any]], list[bytes] | None]
 _OfBody = Callable[[bytes], list[bytes] | None]
 
 
 def entry_of_query(info: ViewInfo, general: EntryOf) -> EntryOf:
-    """Query string -> entry, for no parameter, or one whose text is its own normal form; else what `general` says."""
+    """Return a function from query string to entry name: fast for no parameter, or for one whose text is its own normal
+    form; otherwise `general`."""
     head = view_head(info.id) + b"\x00"
     if not info.parameters:
         return lambda query: general(query) if query else head + b"\0"
@@ -66,7 +66,7 @@ def _text_of_query(head: bytes, prefix: bytes, general: EntryOf) -> EntryOf:
 
 
 class EntryNames:
-    """The entries of keys that a body has, of one view."""
+    """Entry names of the keys in a body, for one view."""
 
     __slots__ = ("_columns", "_head", "_n_names", "_plain", "of_body")
 
@@ -79,11 +79,11 @@ class EntryNames:
         ]
         self._columns = [(name, column) for name, column in columns if column is not None]
         self._plain = (info.plain or info.refreshed) and len(self._columns) == len(columns) and not info.claims
-        #: The names of the keys of a whole body ``{"keys": [{"id": 7}, …]}``; None if they cannot be said that fast.
+        #: Names of the keys of a complete body ``{"keys": [{"id": 7}, …]}``; None: no fast path.
         self.of_body: _OfBody = _of_body(info, self._head)
 
     def of(self, keys: Sequence[Mapping[str, Any]]) -> Sequence[bytes] | None:
-        """The names, in order, of at least one key, each a JSON object; None if they cannot be said fast."""
+        """Return the names, in order, of one or more keys, each a JSON object; None: no fast path."""
         if not self._plain or sum(map(len, keys)) != self._n_names * len(keys):
             return None
         if not self._columns:
@@ -112,7 +112,7 @@ def _of_body(info: ViewInfo, head: bytes) -> _OfBody:
 
 
 def _integers_of_body(head: bytes, name: bytes, digits: int) -> _OfBody:
-    # As most serializers write it, and as Python's own does.
+    # Compact JSON, as most serializers write it, and JSON as Python's `json` does.
     forms = [(b'{"keys":[{"%b":' % name, b'},{"%b":' % name), (b'{"keys": [{"%b": ' % name, b'}, {"%b": ' % name)]
     last = b"}]}"
 
@@ -123,7 +123,8 @@ def _integers_of_body(head: bytes, name: bytes, digits: int) -> _OfBody:
         first, between = form
         text = body[len(first) : -len(last)]
         parts = (text.replace(between, b"\0,") + b"\0").split(b",")
-        # What is no number, as nothing or a leading zero, has no entry either: a miss, and then it is parsed.
+        # A text that is not a number, as an empty one or one with a leading zero, has no entry: it is a miss and then
+        # parsed.
         if not text.replace(between, b"").isdigit() or max(map(len, parts)) > digits + 1:
             return None
         return list(map(head.__add__, parts))
@@ -141,7 +142,7 @@ def _column(parameter: ParameterInfo, head: bytes) -> _Column | None:
 
 
 def texts_of(sql_type: SqlType) -> Callable[[list[Any]], list[str] | None]:
-    """Values that a body has -> their normal forms, all at once; None if not all of them are plain."""
+    """Return a function from the values of a body to their normal forms; it returns None if any is not plain."""
     digits = _digits(sql_type)
     if digits is not None:
         return partial(_integer_texts, 10**digits)
@@ -159,7 +160,7 @@ def _plain_texts(values: list[Any]) -> list[str] | None:
 
 
 def _integers(head: bytes, limit: int) -> _Column:
-    # The head is made of bytes that may be a percent sign.
+    # The head's bytes may contain a percent sign.
     form = head.replace(b"%", b"%%") + b"%d\0"
 
     def parts(values: list[Any]) -> list[bytes] | None:

@@ -1,10 +1,10 @@
-"""Whom a request is for: its Host, one of them (RFC 9112, 3.2), and on a service that lets everybody in, this machine.
+"""Check of the Host header: exactly one (RFC 9112, 3.2), and without access control a name of this machine.
 
-*Theory*: a page of any origin may have its name resolved to 127.0.0.1, and ask what listens there as if it were its own
-server (DNS rebinding). It cannot help sending its own name as Host. The parser keeps that aside as headers come
-(`SCOPE_KEY`), so that a name that was seen before costs one lookup.
+*Theory*: a page of any origin may have its name resolved to 127.0.0.1 and send requests to local services as if they
+were its own server (DNS rebinding). Its browser sends the page's name as Host. The parser stores that value as headers
+arrive (`SCOPE_KEY`), so a value seen before costs one lookup.
 
-Not here: who may ask where there is ``[auth]`` (`service.web.auth.guard`).
+Not here: access control (`service.web.auth.guard`).
 """
 
 import re
@@ -12,7 +12,7 @@ import re
 from service.ground.errors import ApiError
 from service.web.messages import Scope
 
-#: Where a request's scope has its Host: `None` for a head that no proxy and server would read alike.
+#: Scope key of the Host; its value is None if proxy and server might read the head differently.
 SCOPE_KEY = "upquery.host"
 _MOST_KNOWN = 1000
 _VERSIONS = frozenset({"1.0", "1.1"})
@@ -20,14 +20,14 @@ _LOOPBACK = re.compile(rb"((?:[\w-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])\.
 
 
 class HostCheck:
-    """*State*: `known` are values of Host that are accepted of any request of HTTP/1.1 and 1.0."""
+    """*State*: `known` has values of Host that are accepted in requests of HTTP/1.1 and 1.0."""
 
     def __init__(self, *, loopback_only: bool) -> None:
         self._loopback_only = loopback_only
         self.known: set[bytes] = set()
 
     def problem(self, scope: Scope) -> ApiError | None:
-        """Why a request is not served: ``bad_request``, ``host_refused``."""
+        """Return the problem of a request, if any: ``bad_request``, ``host_refused``."""
         version = scope.get("http_version")
         if version not in _VERSIONS:
             return ApiError("bad_request", f"HTTP/{version} is not supported.", "Use HTTP/1.1.")
@@ -37,7 +37,7 @@ class HostCheck:
                 "bad_request", "The request's head is ambiguous.", "Send one Host, and a standard transfer coding."
             )
         if SCOPE_KEY not in scope:
-            return ApiError("bad_request", "The request has no Host.") if version == "1.1" else None
+            return ApiError("bad_request", "The request has no Host header.") if version == "1.1" else None
         if self._loopback_only and not _LOOPBACK.fullmatch(host):
             return ApiError(
                 "host_refused",

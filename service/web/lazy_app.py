@@ -1,7 +1,7 @@
-"""An application that few processes are asked for, built when the first request for it comes.
+"""Application that is built at its first request.
 
-*Theory*: its modules take longer to import than all else of a worker. A worker that is started again after a crash is
-there earlier without them, and takes less memory for as long as nobody asks.
+*Theory*: its modules take longer to import than all others of a worker. Without them a worker starts earlier after a
+crash, and takes less memory until the first such request.
 """
 
 import asyncio
@@ -10,17 +10,17 @@ from collections.abc import Callable
 from service.web.messages import App, Receive, Scope, Send
 
 
-class BuiltLater:
-    """ASGI: what `build` returns. It runs in a thread, so that others are answered meanwhile."""
+class LazyApp:
+    """ASGI: the application that `build` returns. It is built in a thread, so that other requests are answered
+    meanwhile."""
 
     def __init__(self, build: Callable[[], App]) -> None:
         self._build = build
         self._built: asyncio.Task[App] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if self._built is None:
             self._built = asyncio.create_task(asyncio.to_thread(self._build))
-        # Whoever leaves meanwhile leaves the others who wait alone.
+        # A client that disconnects must not cancel the build, for which others wait.
         app = await asyncio.shield(self._built)
         await app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Answers and problems as ASGI responses."""
+"""ASGI types, and responses and problems as ASGI messages."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple
@@ -15,12 +15,12 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 CONTENT_JSON = (b"content-type", b"application/json")
-#: Kept by whoever likes, but asked again each time: the weak ETag makes that cheap. A view may say otherwise.
+#: Caches may store the answer but must revalidate it, which the weak ETag makes cheap. A view may override this.
 CACHE_CONTROL = (b"cache-control", b"no-cache")
-#: Of answers that are one client's.
+#: For answers that depend on the client.
 PRIVATE = (b"cache-control", b"private, no-cache")
 VARY_BY_TOKEN = (b"vary", b"Authorization")
-#: RFC 9211. A miss that the upstream answers past the store did not go through the cache at all.
+#: RFC 9211. A miss that the upstream answers past the store bypasses the cache.
 CACHE_HIT = (b"cache-status", b"upquery; hit")
 CACHE_STATUS = {
     AnswerSource.STORED: (b"cache-status", b"upquery; fwd=miss; stored"),
@@ -30,12 +30,12 @@ CACHE_STATUS = {
     AnswerSource.QUERY: (b"cache-status", b"upquery; fwd=bypass"),
     AnswerSource.STALE: (b"cache-status", b"upquery; hit; detail=stale"),
 }
-#: Of answers so large that they may be compressed.
+#: For answers large enough to be compressed.
 VARY = (b"vary", b"Accept-Encoding")
 
 
 class Reply(NamedTuple):
-    """A whole response."""
+    """A complete response."""
 
     status: int
     headers: Headers
@@ -43,13 +43,13 @@ class Reply(NamedTuple):
 
 
 async def send_reply(send: Send, reply: Reply) -> None:
-    """Send it; HTTP servers leave the body of a HEAD out by themselves."""
+    """Send a response; HTTP servers omit the body for HEAD."""
     await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
     await send({"type": "http.response.body", "body": reply.body})
 
 
 def problem_reply(error: ApiError, instance: str) -> Reply:
-    """RFC 9457 problem details."""
+    """Return RFC 9457 problem details."""
     body = orjson.dumps(error.problem(instance))
     headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
     return Reply(error.status, [*headers, (b"content-length", b"%d" % len(body))], body)

@@ -1,6 +1,6 @@
-"""Who asks, and what they may: what every check of access works with.
+"""The authenticated client and its rights, for every check of access.
 
-Not here: how it is found out who asks (`authority`); where it is asked (`guard`, `admin`,
+Not here: authentication (`auth.authority`); the places of the checks (`auth.guard`, the admin port,
 `service.worker.reads.reads`).
 """
 
@@ -16,43 +16,42 @@ from service.ground.errors import ApiError
 from service.protocol.adhoc import is_of_query
 from service.web.messages import Scope
 
-#: Where a guarded service's requests have their principal.
+#: Scope key of the principal in a guarded service.
 SCOPE_KEY = "upquery.principal"
-#: And an open path of one, that nobody with rights asks for it.
+#: Scope key of requests to an open path of a guarded service: the client has shown no rights.
 ANONYMOUS = "upquery.anonymous"
 ALL_VIEWS = "*"
-#: No view has a longer name.
+#: Maximum length of a view's name.
 _MAX_NAME = 63
 
 
 class Right(StrEnum):
-    """What a token may be good for."""
+    """Rights of a token."""
 
-    #: The data plane: reading the views that the token names.
+    #: Reading of the views that the token names (data port).
     READ = "read"
-    #: Queries that name no view (docs/adhoc.md): whatever the lookups' login may read.
+    #: Ad-hoc queries (docs/adhoc.md): everything that the login of lookups may read.
     QUERY = "query"
-    #: The admin port: everything there, which includes the SQL of all views.
+    #: Everything of the admin port, which includes the SQL of all views.
     ADMIN = "admin"
 
 
 @dataclass(frozen=True)
 class Principal:
-    """The owner of a valid token. `views` are names of views that it may read, with ``*`` and ``?``.
+    """The owner of a valid token. `views` are patterns of readable views' names, with ``*`` and ``?``.
 
-    Not slotted: the pattern of its views is made once, when a read first needs it.
+    Without slots: the compiled pattern is cached at its first use.
     """
 
     name: str
     rights: frozenset[Right]
     views: tuple[str, ...] = (ALL_VIEWS,)
     claims: Mapping[str, Any] = field(default_factory=dict)
-    #: Unix time.
     expires_at: float | None = None
 
     def may_read(self, view: str) -> bool:
-        """Whether it may read a view of that name, if there is one. Views of queries have rows that were asked for with
-        the right to query, whatever claims other views demand: they are only for who has it, too."""
+        """Whether it may read a view of that name, if one exists. Views of ad-hoc queries need the right to query, too:
+        they may contain rows that other views restrict by claims."""
         if is_of_query(view) and Right.QUERY not in self.rights:
             return False
         if self.reads_all:
@@ -60,7 +59,7 @@ class Principal:
         return Right.READ in self.rights and len(view) <= _MAX_NAME and self._pattern.fullmatch(view) is not None
 
     def claim(self, path: str) -> Any:
-        """The claim that ``a.b`` names: the member b of the claim a. None if there is none."""
+        """Return the claim of a path: ``a.b`` is the member b of the claim a. None if it does not exist."""
         found: Any = self.claims
         for name in path.split("."):
             found = found.get(name) if isinstance(found, Mapping) else None
@@ -68,7 +67,7 @@ class Principal:
 
     @cached_property
     def reads_all(self) -> bool:
-        """Whether it may read every view but those of queries."""
+        """Whether it may read every view, except those of ad-hoc queries."""
         return Right.READ in self.rights and ALL_VIEWS in self.views
 
     @cached_property
@@ -77,14 +76,16 @@ class Principal:
 
 
 def principal_of(scope: Scope) -> Principal | None:
-    """Who asks; None on a service without access control."""
+    """Return the client of a request; None in a service without access control."""
     principal: Principal | None = scope.get(SCOPE_KEY)
     return principal
 
 
 def require_read(principal: Principal | None, view: str) -> None:
-    """ApiError ``forbidden`` if the view may not be read, whether or not there is one of that name: a name that is
-    refused must not say that it exists."""
+    """Check that the view may be read, whether or not it exists: a refusal must not reveal which names exist.
+
+    Raises ApiError(forbidden).
+    """
     if principal is not None and not principal.may_read(view):
         raise ApiError(
             "forbidden",
@@ -94,5 +95,5 @@ def require_read(principal: Principal | None, view: str) -> None:
 
 
 def readable(principal: Principal | None, views: Sequence[str]) -> list[str]:
-    """The names among `views` that may be told."""
+    """Return the names that the principal may see."""
     return [view for view in views if principal is None or principal.may_read(view)]

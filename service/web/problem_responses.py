@@ -1,11 +1,11 @@
-"""Which problems an operation can have, as its document says them: one response a status, with the codes it carries."""
+"""Problems of operations in OpenAPI documents: one response a status, with its codes."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from service.ground.errors import KINDS
 
-#: Of every request.
+#: Codes of every request.
 _ALWAYS = (
     "bad_request",
     "host_refused",
@@ -17,9 +17,9 @@ _ALWAYS = (
     "auth_unavailable",
     "engine_unavailable",
 )
-#: Of every request to the views' port.
+#: Codes of every request to the data port.
 _SERVED = (*_ALWAYS, "overloaded", "request_timeout", "head_too_large")
-#: Of reads, however many keys and views they name.
+#: Codes of reads of any number of keys and views.
 READ_CODES = (
     *_SERVED,
     "view_not_found",
@@ -36,13 +36,13 @@ READ_CODES = (
     "misdirected",
     "query_failed",
 )
-#: Of requests with a body.
+#: Codes of requests with a body.
 BODY_CODES = (*READ_CODES, "invalid_request")
-#: Of reads of several views.
+#: Codes of reads of several views.
 MANY_CODES = (*BODY_CODES, "versions_apart")
 QUERY_CODES = (*BODY_CODES, "query_invalid")
 CHECKPOINT_CODES = (*_SERVED, "invalid_request", "upstream_unavailable", "read_timeout")
-#: Of the admin port.
+#: Codes of the admin port.
 ADMIN_CODES = (*_ALWAYS, "read_timeout")
 ONE_VIEW_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "view_broken")
 DROP_CODES = (*ONE_VIEW_CODES, "view_in_use", "upstream_unavailable")
@@ -65,7 +65,7 @@ _CONTENT = {"application/problem+json": {"schema": {"$ref": "#/components/schema
 
 
 def problem_responses(codes: Iterable[str]) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI responses by status, in ascending order."""
+    """Return OpenAPI responses by status, in ascending order."""
     by_status: dict[int, list[str]] = {}
     for code in codes:
         by_status.setdefault(KINDS[code].status, []).append(code)

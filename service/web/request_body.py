@@ -1,4 +1,4 @@
-"""A request's body, read by one application and, if that cannot serve it, again by the next."""
+"""A request's body that two applications can read, one after the other."""
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -11,15 +11,14 @@ _Message = MutableMapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """The messages that it came in. `content` is None if that is not all of it: the client has gone, or it is too
-    large."""
+    """The messages of a body. `content` is None if it is incomplete: the client has left, or the body is too large."""
 
     messages: list[_Message]
     content: bytes | None
 
     @classmethod
     async def read(cls, receive: Receive, max_bytes: int) -> "RequestBody":
-        """Receive all of it, or a little more than `max_bytes`."""
+        """Receive the complete body, or stop after `max_bytes`."""
         messages: list[_Message] = []
         size, more = 0, True
         while more and size <= max_bytes:
@@ -33,7 +32,7 @@ class RequestBody:
         return cls(messages, whole)
 
     def again(self, receive: Receive) -> Receive:
-        """As `receive`, from the first message on."""
+        """Return a `receive` that begins with the messages of this body."""
         left = iter(self.messages)
 
         async def received() -> _Message:

@@ -1,10 +1,9 @@
-"""What went wrong or took long goes to the log, with an id that the client has too: around an application, with the
-same two faces (`Direct`).
+"""Log lines of failed and slow requests, with an id that the client gets, too; a wrapper of a `DirectApp`.
 
-*Invariants*: what is answered at once passes; it is neither. The log never has a query string, a header (but the id) or
-a body: only what a problem says.
+*Invariants*: immediate answers are not logged: they are neither slow nor failed. The log never contains a query string,
+a header (except the id) or a body, except a problem's code and detail.
 
-Not here: how many lines there are at most (`service.ground.log_repeats`).
+Not here: limits on repeated lines (`service.ground.log_repeats`).
 """
 
 import os
@@ -25,17 +24,16 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestLog:
-    """ASGI: `app`. Its server errors are logged, and responses that begin after more than `slow_ms`. Also `Direct`."""
+    """A `DirectApp`: `app`, whose server errors and responses that begin after more than `slow_ms` are logged."""
 
     def __init__(self, app: DirectApp, slow_ms: float) -> None:
         self._app = app
         self._slow_s = slow_ms / 1000
-        #: What is answered at once passes, and so does what comes: nothing does that failed or took that long.
+        #: Immediate and deferred answers are passed: none of them failed or was slow.
         self.reads_body = app.reads_body
         self.answer = app.answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -71,7 +69,7 @@ def _line(scope: Scope, status: int, took_s: float) -> dict[str, Any]:
     line = {
         "request_id": _id_of(scope["headers"]),
         "method": scope["method"],
-        # As it was sent: what it says decoded may be more than text.
+        # As sent: decoded, it may contain control characters.
         "path": scope["raw_path"][:200].decode("ascii", "backslashreplace"),
         "status": status,
         "duration_ms": round(took_s * 1000),
@@ -81,13 +79,13 @@ def _line(scope: Scope, status: int, took_s: float) -> dict[str, Any]:
 
 
 def _id_of(headers: Headers) -> str:
-    """The client's own, if it looks like one."""
+    """Return the client's id if it has a valid form, else a new one."""
     given = next((value for name, value in headers if name == _HEADER), b"")
     return given.decode() if _ID.fullmatch(given) else os.urandom(8).hex()
 
 
 def _waits(scope: Scope) -> bool:
-    """Whether it is meant to take long: a long poll."""
+    """Whether the request is a long poll, which takes long by design."""
     return b"live=" in scope["query_string"]
 
 
@@ -96,5 +94,5 @@ def _reason(body: bytes) -> dict[str, Any]:
         problem = orjson.loads(body)
         return {"code": problem["code"], "reason": problem["detail"]}
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        # Compressed, or not ours.
+        # The body is compressed, or not a problem of this service.
         return {}

@@ -1,4 +1,4 @@
-"""uvicorn's server, which ends what would not end by itself when it is stopped."""
+"""uvicorn's server, with an orderly end of streams and waiting requests."""
 
 import asyncio
 import socket
@@ -11,11 +11,10 @@ from service.web.stalled_clients import EndsStalled
 
 
 class DrainingServer(uvicorn.Server):
-    """`drain` is called when the server is told to stop, and has stopped to accept connections.
+    """A server that calls `drain` when it has been signalled to stop and no longer accepts connections.
 
-    When half of the time that a stop may take has passed, `give_up` is called: what still waits for the engine is
-    refused, as a client can understand it. Who does not read by then is let go: what waits for such a client would have
-    to be cut off at the end.
+    After half of the time for a stop it calls `give_up`: requests that still wait for the engine get a problem.
+    Connections whose client does not read are then aborted: their tasks would be cancelled at the end anyway.
     """
 
     drain: Callable[[], Awaitable[None]] | None = None
@@ -23,17 +22,17 @@ class DrainingServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn does, but the signal that stopped the server is not raised anew behind it.
+        """Handle signals as uvicorn does, but do not raise the captured signal again after the stop.
 
-        That would end the process before the access log and the traces have written what they have.
+        Raising it would end the process before the access log and the traces are written.
         """
         with super().capture_signals():
             yield
             self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop: no more connections, streams end, requests have some time to."""
-        # It runs at the first wait of what follows, which is behind the end of listening.
+        """Stop accepting connections, end streams, and give requests time to finish."""
+        # It starts at the first await of `super().shutdown`, after listening has ended.
         ending = asyncio.ensure_future(self._end_streams())
         await super().shutdown(sockets)
         ending.cancel()

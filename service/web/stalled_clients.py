@@ -1,23 +1,22 @@
-"""Connections whose client no longer reads what it is sent are ended.
+"""End of connections whose client no longer reads.
 
-*Theory*: what such a connection holds is bounded by the transport's flow control, but it would hold it for ever: a
-client that is there and does not read keeps its connection open by TCP's own rules. So while the transport says that
-it is full, it is looked at now and then; one from which nothing has left for a whole period is aborted. A client that
-reads slowly is left alone.
+*Theory*: the transport's flow control bounds the memory of such a connection, but TCP keeps a connection whose client
+does not read indefinitely. So while the transport is full, it is checked periodically; if nothing was sent in a whole
+period, the connection is aborted. A client that reads slowly is not affected.
 """
 
 import asyncio
 from typing import cast
 
-#: Nothing has left for so long: nobody reads.
+#: Period without sent bytes after which a client counts as stalled.
 STALLED_S = 60.0
 
 
 class EndsStalled(asyncio.Protocol):
-    """To be mixed into a server's protocol, in front of it.
+    """Mixin of a server's protocol, placed before it in the bases.
 
-    *State*: while the transport is full, `_look` looks at it next, and `_unsent` is what it held when it was last
-    looked at.
+    *State*: while the transport is full, `_look` is the timer of the next check, and `_unsent` the buffer's size at the
+    last one.
     """
 
     _served: asyncio.Transport | None = None
@@ -25,28 +24,25 @@ class EndsStalled(asyncio.Protocol):
     _unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """There is a client."""
         self._served = cast(asyncio.Transport, transport)
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
         self._stop_looking()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The transport is full."""
+        """Start the checks: the transport is full."""
         super().pause_writing()
         if self._served is not None and self._look is None:
             self._look_again(self._served)
 
     def resume_writing(self) -> None:
-        """It takes more."""
         self._stop_looking()
         super().resume_writing()
 
     def let_go(self) -> None:
-        """Abort the connection if its client does not take what it is sent: there is no more time for it."""
+        """Abort the connection if its client is stalled; used when the server stops."""
         if self._look is not None and self._served is not None:
             self._served.abort()
 

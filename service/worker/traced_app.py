@@ -1,4 +1,4 @@
-"""Around a worker's application: requests that are sampled are spans of a trace. With the same two faces (`Direct`).
+"""Around a worker's application: requests that are sampled are spans of a trace. With the same two faces (`DirectApp`).
 
 *Theory*: the decision is made before a span is, so that a request that is not sampled costs a look at its headers. One
 that brings a ``traceparent`` has decided itself; of the others a share is taken.
@@ -14,7 +14,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, use_span
 
 from service.ground.tracing import Tracing, context_of
-from service.web.deferred import Coming, DirectApp
+from service.web.deferred import DeferredReply, DirectApp
 from service.web.messages import Headers, Receive, Reply, Scope, Send
 from service.worker.reads.view_reads import VIEWS_PATH
 
@@ -29,7 +29,7 @@ _Begun = tuple[Context, int]
 
 
 class TracedApp:
-    """ASGI: `app`, whose sampled requests are traced. Also `Direct`."""
+    """ASGI: `app`, whose sampled requests are traced. Also `DirectApp`."""
 
     def __init__(self, app: DirectApp, tracing: Tracing, sample_rate: float, random: Random | None = None) -> None:
         self._app = app
@@ -40,7 +40,7 @@ class TracedApp:
         self._sample_rate = sample_rate
         self._random = (random or Random()).random
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
         """The response, if it can be given at once."""
         begun = self._begun(scope["headers"])
         reply = self._answer(scope, body)

@@ -1,11 +1,10 @@
-"""From a request's Authorization header to who asks.
+"""From a request's Authorization header to its principal.
 
-*Theory*: most requests carry a token that was just seen. Decisions are kept for a moment by the header's bytes, so that
-a hit costs one look into a dictionary; that moment is also how long a token that was taken back may go on. Only what
-was accepted is kept: whoever guesses tokens fills nothing.
+*Theory*: most requests carry a token that was seen recently. Decisions are cached briefly by the header's bytes, so
+that a hit costs one dictionary lookup; a revoked token is therefore valid for up to that time. Only accepted tokens are
+cached: guessed ones use no memory.
 
-*Invariants*: nothing is accepted longer than its token says; what is refused does not say why a token is wrong beyond
-what its owner can see in it.
+*Invariants*: no token is accepted after its expiry; a refusal tells no more about a token than its owner can see in it.
 """
 
 import time
@@ -20,40 +19,40 @@ from service.web.auth.tokens import TokensFile, read_tokens
 from service.web.messages import Headers
 from service.web.principal import Principal
 
-#: How long a decision holds before the token is looked at again.
+#: Time for which a decision is cached.
 RECHECK_S = 1.0
-#: Decisions that are kept.
+#: Maximum cached decisions.
 _MAX_KNOWN = 10_000
-#: Longer tokens are nobody's.
+#: Maximum length of a token.
 _MAX_TOKEN = 16_384
 _HINT = "Send it as the header Authorization: Bearer <token>."
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whom a header stands for, until that moment of the monotonic clock."""
+    """The principal of a header, valid until `until` by the monotonic clock."""
 
     principal: Principal
     until: float
 
 
 class Verifier(Protocol):
-    """Another kind of tokens than those of the file."""
+    """Interface of token kinds other than the tokens file."""
 
-    #: How long a decision holds, at most.
+    #: Maximum time for which a decision is cached.
     holds_s: float
 
     def takes(self, token: str) -> bool:
-        """Whether a token looks like one of this kind."""
+        """Whether a token has the form of this kind."""
         ...
 
     async def verify(self, token: str) -> Principal:
-        """ApiError ``unauthenticated``, ``auth_unavailable``."""
+        """Return the token's principal. Raises ApiError(unauthenticated, auth_unavailable)."""
         ...
 
 
 class Authority:
-    """Knows tokens. *State*: `_known` has the latest decisions by header."""
+    """Authenticates requests. *State*: `_known` has the latest decisions by header."""
 
     def __init__(self, tokens: TokensFile | None, signed: Verifier | None = None) -> None:
         self._tokens = tokens
@@ -62,17 +61,16 @@ class Authority:
 
     @classmethod
     def of(cls, settings: AuthSettings) -> "Authority":
-        """As the settings say."""
         tokens = None if settings.tokens_file is None else TokensFile(settings.tokens_file)
         return cls(tokens, None if settings.jwt is None else _verifier(settings.jwt))
 
     def known(self, headers: Headers) -> Principal | None:
-        """Who asks, if that was found out a moment ago."""
+        """Return the principal of a cached decision, if it is still valid."""
         decision = self._known.get(authorization_of(headers))
         return None if decision is None or decision.until <= time.monotonic() else decision.principal
 
     async def principal(self, headers: Headers) -> Principal:
-        """Who asks. ApiError ``unauthenticated``, ``auth_unavailable``."""
+        """Return the principal. Raises ApiError(unauthenticated, auth_unavailable)."""
         header = authorization_of(headers)
         decision = self._known.get(header)
         if decision is None or decision.until <= time.monotonic():
@@ -103,7 +101,7 @@ class Authority:
 
 
 def check_settings(settings: AuthSettings) -> None:
-    """Raises `SettingsError` if what the settings name cannot be used."""
+    """Check that the files and keys of the settings are usable. Raises `SettingsError`."""
     if settings.tokens_file is not None:
         read_tokens(settings.tokens_file)
     if settings.jwt is not None:
@@ -132,17 +130,17 @@ def _check_keys(path: Path) -> None:
 
 
 def authorization_of(headers: Headers) -> bytes:
-    """The one Authorization header; empty if there is none, or more than one, which no honest client sends."""
+    """Return the Authorization header; empty if there is none or more than one, which no honest client sends."""
     found = [value for name, value in headers if name == b"authorization"]
     return found[0] if len(found) == 1 else b""
 
 
 def _bearer(header: bytes) -> str:
     if not header:
-        raise ApiError("unauthenticated", "The request has no token, or several.", _HINT)
+        raise ApiError("unauthenticated", "The request has no token, or more than one.", _HINT)
     scheme, _, token = header.partition(b" ")
     token = token.strip(b" ")
-    # As RFC 6750 writes tokens; ours are such, and so are JWTs.
+    # The characters that RFC 6750 allows; tokens of the file and JWTs have no others.
     if scheme.lower() != b"bearer" or not token or len(token) > _MAX_TOKEN or token.strip(_TOKEN_BYTES):
         raise ApiError("unauthenticated", "The Authorization header is not a bearer token.", _HINT)
     return token.decode("ascii")

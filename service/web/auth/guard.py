@@ -1,10 +1,10 @@
-"""In front of a worker's application: nobody gets in without a token.
+"""Authentication in front of a worker's application.
 
-What a token may read is decided where a view's name is resolved (`HotRoute`, `Reads.listed`), so that no spelling of a
-path gets around it; this only says who asks.
+The views that a token may read are checked where a view's name is resolved (`HotRoute`, `Reads.listed`), so that no
+spelling of a path bypasses the check; the guard only determines the principal.
 
-*Invariants*: a request reaches the application only with its principal in the scope. What goes on for long (a
-subscription) ends when its token does.
+*Invariants*: a request reaches the application only with its principal in the scope. A long-running request (a
+subscription) ends when its token expires.
 """
 
 import asyncio
@@ -13,28 +13,27 @@ from typing import Any
 
 from service.ground.errors import ApiError
 from service.web.auth.authority import Authority
-from service.web.deferred import Coming, DirectApp
+from service.web.deferred import DeferredReply, DirectApp
 from service.web.messages import App, Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.web.principal import SCOPE_KEY, Principal, Right
 
-#: How often a request that goes on is looked at again.
+#: Interval at which the token of a running request is checked again.
 _WATCH_S = 5.0
 _POLICY_VIOLATION = 1008
 
 
 class Guard:
-    """ASGI, and `Direct`: `app`, for those who may read."""
+    """A `DirectApp`: `app`, for clients with the right to read."""
 
     def __init__(self, app: DirectApp, authority: Authority) -> None:
         self._app = app
         self._authority = authority
 
     def reads_body(self, scope: Scope) -> bool:
-        """Whether `answer` needs the request's body. Of a stranger none is waited for."""
+        """Whether `answer` needs the request's body; False for unknown clients, whose bodies are not awaited."""
         return self._known(scope) is not None and self._app.reads_body(scope)
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
-        """The response, if it can be given at once, or without a task."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
         principal = self._known(scope)
         if principal is None:
             return None
@@ -42,7 +41,6 @@ class Guard:
         return self._app.answer(scope, body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -59,15 +57,15 @@ class Guard:
 
 
 async def admitted(authority: Authority, scope: Scope, right: Right) -> Principal:
-    """Who asks, if they have the right. ApiError ``unauthenticated``, ``forbidden``, ``auth_unavailable``."""
+    """Return the principal if it has the right. Raises ApiError(unauthenticated, forbidden, auth_unavailable)."""
     principal = await authority.principal(scope["headers"])
     if right not in principal.rights:
-        raise ApiError("forbidden", f"This token does not have the right to {right}.", "Use one that has it.")
+        raise ApiError("forbidden", f"The token does not have the right {right!s}.", "Use a token that has it.")
     return principal
 
 
 async def refuse(scope: Scope, send: Send, error: ApiError) -> None:
-    """Say no to a request of either kind."""
+    """Refuse an HTTP request or a WebSocket."""
     reply = problem_reply(error, scope["path"])
     if scope["type"] == "http":
         await send_reply(send, reply)
@@ -80,7 +78,7 @@ async def refuse(scope: Scope, send: Send, error: ApiError) -> None:
 
 
 async def _while_valid(app: App, authority: Authority, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve the request, as long as its token would be admitted. Most are over before that is looked at again."""
+    """Serve the request while its token is valid. Most requests end before the first check."""
     loop = asyncio.get_running_loop()
     watching: list[asyncio.Task[None]] = []
     started = False
@@ -106,12 +104,12 @@ async def _while_valid(app: App, authority: Authority, scope: Scope, receive: Re
 
 
 async def _watch(authority: Authority, scope: Scope, limit: asyncio.Timeout) -> None:
-    """End what is in `limit` once the request would be refused, or be another's."""
+    """End the block of `limit` when the request would be refused or has another principal."""
     while True:
         try:
             valid = await authority.principal(scope["headers"]) == scope[SCOPE_KEY]
         except ApiError as error:
-            # That keys cannot be had just now says nothing about the token.
+            # Keys that are temporarily unavailable do not invalidate the token.
             valid = error.retryable
         if not valid:
             limit.reschedule(asyncio.get_running_loop().time())

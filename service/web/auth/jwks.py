@@ -1,7 +1,7 @@
-"""The keys that JWTs are verified with: a JSON Web Key Set (RFC 7517), from a file or from the issuer.
+"""Public keys that verify JWTs: a JSON Web Key Set (RFC 7517), from a file or from the issuer.
 
-*Invariants*: only public keys of signatures are taken, each for the algorithms of its own kind: a key cannot be made to
-verify anything else, whatever a token says. Keys that cannot be had again go on as they are.
+*Invariants*: only public signature keys are used, each for the algorithms of its own kind, whatever a token claims. If
+a reload fails, the previous keys remain in use.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from service.settings.auth import JwtSettings
 
 log = structlog.get_logger()
 
-#: Algorithms by a key's type and curve; there is no other way to one.
+#: Algorithms by a key's type and curve.
 _ALGORITHMS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     ("EC", "P-256"): ("ES256",),
@@ -34,7 +34,7 @@ _MIN_RSA_BITS = 2048
 _MAX_KEYS = 100
 _MAX_BYTES = 1 << 20
 _FETCH_S = 5.0
-#: How often keys are had again: a file's, an issuer's; and at most, because a token names one that is not known.
+#: Reload intervals of a file and of an issuer's URL; minimum interval of reloads because of an unknown key id.
 _FILE_S = 5.0
 _URL_S = 300.0
 _AGAIN_S = 10.0
@@ -43,7 +43,7 @@ Load = Callable[[], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
-    """A public key, its name if it has one, and what it verifies."""
+    """A public key, its id if it has one, and its algorithms."""
 
     name: str | None
     key: Any
@@ -51,14 +51,14 @@ class VerifyingKey:
 
 
 def keys_of(document: bytes) -> list[VerifyingKey]:
-    """The keys of a set that can be used here. ValueError if it is not one, or has none."""
+    """Return the usable keys of a set. Raises ValueError if it is not a key set or has none."""
     parsed = orjson.loads(document)
     listed = parsed.get("keys") if isinstance(parsed, dict) else None
     if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
-        raise ValueError("it is not a JSON Web Key Set")
+        raise ValueError("not a JSON Web Key Set")
     found = [key for one in listed if isinstance(one, dict) and (key := _key_of(one)) is not None]
     if not found:
-        raise ValueError("it has no public key that signatures are verified with here")
+        raise ValueError("no usable public signature key")
     return found
 
 
@@ -81,7 +81,7 @@ def _key_of(parsed: dict[str, Any]) -> VerifyingKey | None:
 
 
 class KeySet:
-    """The keys as they were had last. *State*: `_loaded_at` is when that was tried last, by the monotonic clock."""
+    """The keys that were loaded last. *State*: `_loaded_at` is the time of the last attempt, by the monotonic clock."""
 
     def __init__(self, load: Load, where: str, every_s: float, again_s: float = _AGAIN_S) -> None:
         self._load = load
@@ -94,14 +94,13 @@ class KeySet:
 
     @classmethod
     def of(cls, settings: JwtSettings) -> "KeySet":
-        """As the settings say."""
         if settings.jwks_file is not None:
             return cls(_of_file(settings.jwks_file), str(settings.jwks_file), _FILE_S)
         assert settings.jwks_url is not None
         return cls(_of_url(settings.jwks_url), settings.jwks_url, _URL_S)
 
     async def named(self, name: str | None, algorithm: str) -> list[VerifyingKey]:
-        """The keys that a token may have been signed with, by what its header says. ApiError ``auth_unavailable``."""
+        """Return the keys that match a token's header. Raises ApiError(auth_unavailable)."""
         await self._refresh(self._every_s)
         if name is not None and all(key.name != name for key in self._keys):
             await self._refresh(self._again_s)
@@ -120,10 +119,12 @@ class KeySet:
             try:
                 self._keys = keys_of(await self._load())
             except (OSError, ValueError, httpx.HTTPError) as error:
-                log.error("keys of tokens cannot be had", where=self._where, reason=str(error) or type(error).__name__)
+                log.error(
+                    "keys of tokens cannot be loaded", where=self._where, reason=str(error) or type(error).__name__
+                )
 
     def _is_older(self, age_s: float) -> bool:
-        # Without keys nobody gets in: that is tried again as soon as may be.
+        # Without keys every token is refused: retry at the shortest interval.
         limit_s = age_s if self._keys else self._again_s
         return self._loaded_at is None or time.monotonic() - self._loaded_at >= limit_s
 

@@ -1,7 +1,7 @@
-"""JSON Web Tokens (RFC 7519) of one issuer, for one audience.
+"""Verification of JSON Web Tokens (RFC 7519) of one issuer, for one audience.
 
-*Invariants*: the signature is verified before anything that a token says is believed, with algorithms that the key
-allows and not the token (RFC 8725); a token without an end, an issuer or an audience is refused.
+*Invariants*: the signature is verified before any claim is used, with algorithms that the key allows, whatever the
+token claims (RFC 8725); a token without expiry, issuer or audience is refused.
 """
 
 import re
@@ -17,7 +17,7 @@ from service.web.auth.jwks import KeySet, VerifyingKey
 from service.web.auth.tokens import VIEW_PATTERN
 from service.web.principal import ALL_VIEWS, Principal, Right
 
-#: Of keys without names, how many are tried.
+#: Maximum keys without an id that are tried.
 _MAX_TRIED = 4
 _MAX_NAME = 100
 _MAX_VIEWS = 100
@@ -26,7 +26,7 @@ _view_pattern = re.compile(VIEW_PATTERN)
 
 
 class JwtVerifier:
-    """A `service.web.auth.authority.Verifier`."""
+    """The `service.web.auth.authority.Verifier` of JWTs."""
 
     holds_s = 60.0
 
@@ -35,11 +35,9 @@ class JwtVerifier:
         self._keys = keys
 
     def takes(self, token: str) -> bool:
-        """Whether a token looks like one of this kind."""
         return token.count(".") == 2
 
     async def verify(self, token: str) -> Principal:
-        """ApiError ``unauthenticated``, ``auth_unavailable``."""
         name, algorithm = _header(token)
         for key in (await self._keys.named(name, algorithm))[:_MAX_TRIED]:
             principal = self._signed_with(key, token)
@@ -48,7 +46,7 @@ class JwtVerifier:
         raise ApiError("unauthenticated", "The token is not signed with a key of its issuer.")
 
     def _signed_with(self, key: VerifyingKey, token: str) -> Principal | None:
-        """Whose token that is; None if it was not signed with that key. ApiError ``unauthenticated``."""
+        """Return the principal; None if the token was not signed with that key. Raises ApiError(unauthenticated)."""
         try:
             return self._principal(self._claims(key, token))
         except InvalidSignatureError:
@@ -94,20 +92,20 @@ class JwtVerifier:
 
 
 def _header(token: str) -> tuple[str | None, str]:
-    """The name of the key and the algorithm that a token claims. ApiError ``unauthenticated``."""
+    """Return the key id and the algorithm of a token's header. Raises ApiError(unauthenticated)."""
     try:
         header = jwt.get_unverified_header(token)
     except (PyJWTError, ValueError):
-        raise ApiError("unauthenticated", "The token cannot be read.") from None
+        raise ApiError("unauthenticated", "The token is malformed.") from None
     name, algorithm = header.get("kid"), header.get("alg")
-    # What is critical we do not know (RFC 7515, 4.1.11).
+    # Critical extensions are not supported (RFC 7515, 4.1.11).
     if not isinstance(algorithm, str) or not isinstance(name, str | None) or "crit" in header:
         raise ApiError("unauthenticated", "The token is not valid for this service.")
     return name, algorithm
 
 
 def _found(claims: Mapping[str, Any], path: str) -> Any:
-    """A claim by its whole name, which may have dots, or a member of one."""
+    """Return a claim by its whole name, which may contain dots, or a member of a claim."""
     if path in claims:
         return claims[path]
     found: Any = claims
@@ -117,6 +115,6 @@ def _found(claims: Mapping[str, Any], path: str) -> Any:
 
 
 def _words(claim: Any) -> list[str]:
-    """Words with spaces between, or a list of them."""
+    """Return a claim's words: separated by spaces, or a list."""
     listed = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return [word for word in listed if isinstance(word, str)]

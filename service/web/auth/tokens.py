@@ -1,8 +1,8 @@
-"""Tokens of a file: who has one, and what it is good for. The file has only their SHA-256, never themselves.
+"""Tokens of a file: their owners and rights. The file contains only the tokens' SHA-256.
 
-A token is 256 random bits, so its hash needs no salt and no slowness: there is nothing to guess.
+A token is 256 random bits, so its hash needs no salt and no slow function.
 
-*Invariants*: a file that cannot be used changes nothing, and is said once; a token is compared in constant time.
+*Invariants*: an unusable file changes nothing and is reported once; tokens are compared in constant time.
 """
 
 import hashlib
@@ -23,13 +23,12 @@ from service.web.principal import ALL_VIEWS, Principal, Right
 
 log = structlog.get_logger()
 
-#: What every token of ours starts with, so that scanners for leaked secrets can tell it.
+#: Prefix of every token, by which scanners for leaked secrets recognize it.
 PREFIX = "upq_"
 MAX_TOKENS = 1000
 _MAX_FILE_BYTES = 4 << 20
-#: What tells one version of a file from another.
+#: Inode, modification time and size: they identify a version of the file.
 _Mark = tuple[int, int, int]
-#: As of a file that is not there.
 _NO_FILE: _Mark = (0, 0, 0)
 
 VIEW_PATTERN = r"^[A-Za-z0-9_*?-]{1,63}$"
@@ -60,14 +59,14 @@ _KNOWN = {*_File.model_fields, *_Entry.model_fields}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One of the file, as it is looked for."""
+    """A token's digest, and its principal."""
 
     digest: bytes
     principal: Principal
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """The tokens of a file. Raises `SettingsError`, which never shows what the file says."""
+    """Read the tokens of a file. Raises `SettingsError`, which never shows the file's contents."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)
@@ -87,9 +86,9 @@ def read_tokens(path: Path) -> list[Token]:
 
 def _mistake(error: ValidationError | TypeError) -> str:
     if isinstance(error, TypeError):
-        return "only tables [[tokens]] belong into it."
+        return "only tables [[tokens]] are allowed."
     first = error.errors(include_input=False)[0]
-    # A key that nobody knows may be a token, pasted into the wrong place.
+    # An unknown key may be a misplaced token, and is not shown.
     where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _KNOWN)
     if first["loc"][-1] == "sha256":
         return f"{where} must be 64 lower-case hexadecimal digits (`upquery token create` prints them)."
@@ -99,7 +98,7 @@ def _mistake(error: ValidationError | TypeError) -> str:
 def _refuse_repeated(path: Path, entries: tuple[_Entry, ...]) -> None:
     for values in ([entry.name for entry in entries], [entry.sha256 for entry in entries]):
         if len(set(values)) < len(values):
-            raise SettingsError(f"[auth] tokens_file {path} has two tokens of one name, or one token twice.")
+            raise SettingsError(f"[auth] tokens_file {path} has two tokens of one name, or the same token twice.")
 
 
 def _token(entry: _Entry) -> Token:
@@ -109,7 +108,7 @@ def _token(entry: _Entry) -> Token:
 
 
 class TokensFile:
-    """The tokens of a file that may change."""
+    """The tokens of a file, reloaded when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -118,7 +117,7 @@ class TokensFile:
         self.refresh()
 
     def refresh(self) -> None:
-        """Follow the file."""
+        """Reload the file if it has changed."""
         mark = _mark_of(self._path)
         if mark == self._mark:
             return
@@ -126,10 +125,10 @@ class TokensFile:
         try:
             self._tokens = read_tokens(self._path)
         except SettingsError as error:
-            log.error("the tokens file cannot be used; what it said before still holds", reason=str(error))
+            log.error("the tokens file cannot be used; its previous tokens remain valid", reason=str(error))
 
     def find(self, token: str) -> Principal | None:
-        """Whose token that is. All are compared, however soon one is equal."""
+        """Return the token's principal. All tokens are compared, in constant time."""
         digest = digest_of(token)
         found = None
         for known in self._tokens:
@@ -147,17 +146,15 @@ def _mark_of(path: Path) -> _Mark:
 
 
 def digest_of(token: str) -> bytes:
-    """What the file has of a token."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def new_token() -> str:
-    """A token nobody had before."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def entry_text(name: str, token: str, options: Mapping[str, str]) -> str:
-    """The table of a token for the file; `options` are keys with their TOML."""
-    # What JSON writes as a string, TOML reads as that.
+    """Return the token's table for the file; `options` maps keys to TOML values."""
+    # JSON strings are valid TOML strings.
     lines = ["[[tokens]]", f"name = {json.dumps(name)}", f'sha256 = "{digest_of(token).hex()}"']
     return "\n".join([*lines, *(f"{key} = {value}" for key, value in options.items())]) + "\n"

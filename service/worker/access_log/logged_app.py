@@ -1,4 +1,4 @@
-"""What is read through an application goes to the access log: around it, with the same two faces (`Direct`).
+"""What is read through an application goes to the access log: around it, with the same two faces (`DirectApp`).
 
 It stands inside of whatever compresses answers or refuses requests: it sees the bytes of rows, and reads only.
 """
@@ -7,7 +7,7 @@ import time
 from collections.abc import MutableMapping
 from typing import Any
 
-from service.web.deferred import Coming, DirectApp
+from service.web.deferred import DeferredReply, DirectApp
 from service.web.messages import Receive, Reply, Scope, Send
 from service.worker.access_log.log import AccessLog
 from service.worker.reads.notes import NOTED, Noted
@@ -20,7 +20,7 @@ _now_ns = time.time_ns
 
 
 class LoggedApp:
-    """ASGI: `app`, with its reads written to `log`. Also `Direct`."""
+    """ASGI: `app`, with its reads written to `log`. Also `DirectApp`."""
 
     def __init__(self, app: DirectApp, log: AccessLog) -> None:
         self._app = app
@@ -29,7 +29,7 @@ class LoggedApp:
         self.reads_body = app.reads_body
         self.log = log
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
         """The response, if it can be given at once."""
         started = _now_ns()
         if body is not None:
@@ -41,7 +41,7 @@ class LoggedApp:
             self.log.hit(started, took, scope["raw_path"], scope["query_string"], reply.status, rows_bytes)
         return reply
 
-    def _batch(self, scope: Scope, body: bytes, started: int) -> Reply | Coming | None:
+    def _batch(self, scope: Scope, body: bytes, started: int) -> Reply | DeferredReply | None:
         noted = Noted()
         token = NOTED.set(noted)
         try:

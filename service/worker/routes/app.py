@@ -3,7 +3,7 @@
 from service.leaf_store.reader import LeafReader
 from service.protocol.wire import EngineClient
 from service.settings.sections import SubscriptionSettings
-from service.web.lazy_app import BuiltLater
+from service.web.lazy_app import LazyApp
 from service.web.messages import App
 from service.worker.adhoc.queries import AnyQueries, Queries
 from service.worker.reads.batches import AnyBatches, Batches
@@ -45,4 +45,4 @@ def documented_later(reads: KnownViews, batches: AnyBatches, queries: AnyQueries
 
         return BodyLimit(documented_app(reads, batches, queries), max_body_bytes)
 
-    return BuiltLater(build)
+    return LazyApp(build)

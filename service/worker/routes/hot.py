@@ -56,7 +56,7 @@ _now_ns = time.time_ns
 
 
 class HotRoute:
-    """ASGI: reads of views here, all else in `batches`, and what is behind that. Also `Direct`, for both of them.
+    """ASGI: reads of views here, all else in `batches`, and what is behind that. Also `DirectApp`, for both of them.
 
     *State*: `_routes` has the ready views by raw path; with `_tail`, `_version` and `_at_ms` it belongs to the commit
     whose LMDB transaction id is `_commit`.

@@ -34,7 +34,7 @@ _SUBSCRIBE = "/subscribe"
 
 
 class Router:
-    """ASGI, and `Direct`. *State*: `_views` by raw path, as the catalogs of `_catalog` have them."""
+    """ASGI, and `DirectApp`. *State*: `_views` by raw path, as the catalogs of `_catalog` have them."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from service.web.lazy_app import BuiltLater
+from service.web.lazy_app import LazyApp
 from service.web.messages import App, Receive, Scope, Send
 
 
@@ -41,7 +41,7 @@ def test_it_is_built_once_for_all_who_wait_also_if_the_first_leaves() -> None:
 
 async def _several_wait() -> None:
     building = Building()
-    app = BuiltLater(building)
+    app = LazyApp(building)
     first, second = (asyncio.create_task(app({"path": path}, _never, _send)) for path in "ab")
     await asyncio.sleep(0)
     first.cancel()
@@ -59,7 +59,7 @@ def test_others_have_their_turn_meanwhile() -> None:
 
 async def _others_have_their_turn() -> None:
     building = Building()
-    waiting = asyncio.create_task(BuiltLater(building)({"path": "a"}, _never, _send))
+    waiting = asyncio.create_task(LazyApp(building)({"path": "a"}, _never, _send))
     async with asyncio.timeout(10):
         while not building.times:
             await asyncio.sleep(0.001)

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from service.web import bounded_protocol, direct_protocol
 from service.web.bounded_protocol import ConnectionLimits
 from service.web.deferred import DirectApp
-from service.web.direct_protocol import Direct, DirectProtocol
+from service.web.direct_protocol import DirectProtocol
 from service.web.messages import Reply, Scope
 from service.worker.process import server_of
 from service.worker.reads.reads import ReadLimits
@@ -209,7 +209,7 @@ def test_who_wants_to_close_is_let_go(talk: Talk) -> None:
 
 
 class Failing:
-    """A `Direct` with a mistake."""
+    """A `DirectApp` with a mistake."""
 
     def reads_body(self, scope: Scope) -> bool:
         return scope["method"] == "PUT"
@@ -283,7 +283,7 @@ def test_a_client_that_reads_nothing_is_not_sent_more_and_more(talk: Talk, monke
 class Counting:
     """Counts what is answered at once."""
 
-    def __init__(self, direct: Direct) -> None:
+    def __init__(self, direct: DirectApp) -> None:
         self.reads_body = direct.reads_body
         self._answer = direct.answer
         self.answered = 0
