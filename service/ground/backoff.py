@@ -1,8 +1,8 @@
-"""How long to wait before something that failed is tried again."""
+"""Pauses between retries."""
 
 
 class Backoff:
-    """Doubles from `first_s` to `limit_s`; back to the start after a success."""
+    """A pause that doubles from `first_s` to `limit_s` with each failure; a success resets it."""
 
     __slots__ = ("_first_s", "_limit_s", "_next_s")
 
@@ -12,11 +12,10 @@ class Backoff:
         self._next_s = first_s
 
     def failed(self) -> float:
-        """Seconds to wait before the next attempt."""
+        """Return the seconds to wait before the next attempt."""
         delay_s = self._next_s
         self._next_s = min(2 * delay_s, self._limit_s)
         return delay_s
 
     def succeeded(self) -> None:
-        """The next failure waits `first_s` again."""
         self._next_s = self._first_s

@@ -97,12 +97,10 @@ class ApiError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
         return self.kind.status
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of the problem response."""
         headers = {"cache-control": "no-store", "content-type": "application/problem+json"}
         if self.retryable and self.kind.retry_after_s is not None:
             headers["retry-after"] = str(self.kind.retry_after_s)

@@ -1,7 +1,8 @@
-"""Bounds on repeated warnings and errors: lines a minute of each kind, then one that says how many were left out.
+"""Limits on repeated warnings and errors: lines a minute of each kind, then a line with the number of lines left
+out.
 
-A kind is a line's event, level and code, whatever else it says. Of lines about a request, whose client knows its id,
-there may be more.
+A kind is a line's event, level and code, regardless of other fields. Lines about a request, whose client knows its
+id, have a higher limit.
 """
 
 import threading
@@ -12,18 +13,18 @@ from typing import NamedTuple
 import structlog
 from structlog.typing import EventDict
 
-#: Lines a minute of one kind; of one that is about requests.
+#: Lines of one kind a minute; of one that concerns requests.
 _MOST, _MOST_OF_REQUESTS = 20, 300
-#: Where the text is not constant, what is (see `logging_bridge`).
+#: Field with the constant text of a line whose event varies (see `logging_bridge`).
 TEMPLATE = "_template"
 _LEFT_OUT = "lines were left out"
 _BOUNDED = frozenset({"warning", "error", "critical"})
-#: Kinds of a minute; what comes beyond is of one kind more.
+#: Maximum kinds of a minute; all others count as one kind.
 _MOST_KINDS = 500
 
 
 class LineKind(NamedTuple):
-    """What lines have in common, and how many of them there are a minute."""
+    """The common fields of lines, and their limit a minute."""
 
     event: str
     level: str
@@ -32,10 +33,10 @@ class LineKind(NamedTuple):
 
 
 class Repeats:
-    """A processor of log lines.
+    """A structlog processor that limits lines.
 
-    *State*: `_written` and more lines of each kind came since the minute began; a thread ends it, if any was left out.
-    *Maintains*: `left_out` counts all lines that were, since the process started.
+    *State*: `_came` counts the lines of each kind in the current minute; if any was left out, a timer ends it.
+    *Maintains*: `left_out` counts the lines left out since the process started.
     """
 
     def __init__(self, minute_s: float = 60.0) -> None:
@@ -47,7 +48,7 @@ class Repeats:
         self.left_out = 0
 
     def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG002
-        """Pass a line, or drop it."""
+        """Return a line, or drop it."""
         text = str(event.pop(TEMPLATE, event.get("event")))
         level = str(event.get("level"))
         if level in _BOUNDED and text != _LEFT_OUT:
@@ -69,12 +70,12 @@ class Repeats:
                 return False
             self.left_out += 1
             if self._timer is None:
-                self._timer = threading.Timer(max(0.0, self._ends_s - now_s), self._tell)
+                self._timer = threading.Timer(max(0.0, self._ends_s - now_s), self._report)
                 self._timer.daemon = True
                 self._timer.start()
             return True
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         with self._lock:
             more = {kind: came - kind.most for kind, came in self._came.items() if came > kind.most}
             self._came.clear()
@@ -85,5 +86,5 @@ class Repeats:
             log.warning(_LEFT_OUT, of_event=kind.event, of_level=kind.level, **code, lines=lines)
 
 
-#: One for each process, as its log is.
+#: One for each process, like its log.
 REPEATS = Repeats()

@@ -1,7 +1,7 @@
-"""Lines of libraries (uvicorn, websockets, asyncio, httpx, …) and errors that nobody catches, as lines of our own log.
+"""Bridge from `logging` (uvicorn, websockets, asyncio, httpx, …), warnings and uncaught errors to structlog.
 
-*Invariants*: no handler but ours is at any logger of the standard library; whatever a process writes goes through
-structlog's processors.
+*Invariants*: no logger of the standard library has another handler; every line of a process passes structlog's
+processors.
 """
 
 import logging
@@ -18,21 +18,20 @@ from service.ground.log_repeats import TEMPLATE
 
 class _Structured(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record of the standard library."""
         try:
             text = record.getMessage()
         except Exception:
-            # Its arguments do not fit; what it was about is better than nothing.
+            # The arguments do not fit the message; log it without them.
             text = str(record.msg)
-        said: dict[str, Any] = {"logger": record.name, TEMPLATE: f"{record.name} {record.msg}"}
+        fields: dict[str, Any] = {"logger": record.name, TEMPLATE: f"{record.name} {record.msg}"}
         if record.exc_info:
-            said["exc_info"] = record.exc_info
+            fields["exc_info"] = record.exc_info
         log = structlog.get_logger()
-        (log.error if record.levelno >= logging.ERROR else log.warning)(text, **said)
+        (log.error if record.levelno >= logging.ERROR else log.warning)(text, **fields)
 
 
 def bridge_logging(level: int) -> None:
-    """From now on all that libraries say from `level` on, warnings at least, is in our log."""
+    """Log all records of libraries from `level` on, warnings at least."""
     root = logging.getLogger()
     root.handlers = [_Structured()]
     root.setLevel(max(level, logging.WARNING))

@@ -1,6 +1,6 @@
-"""Logs: structured (structlog), one line each, on standard error.
+"""Structured logs (structlog): one line each, on standard error.
 
-Not here: how many lines (`log_repeats`); lines of libraries (`logging_bridge`); metrics (`prometheus`).
+Not here: limits on lines (`log_repeats`); lines of libraries (`logging_bridge`); metrics (`prometheus`).
 """
 
 import itertools
@@ -19,9 +19,9 @@ from service.settings.sections import LogSettings
 
 
 class RecentErrors:
-    """A processor of log lines that remembers the last warnings and errors of this process, for the console.
+    """A structlog processor that remembers the latest warnings and errors of this process, for the console.
 
-    *Maintains*: `seen` counts all that there were.
+    *Maintains*: `seen` counts all of them.
     """
 
     def __init__(self, most: int = 50) -> None:
@@ -29,7 +29,6 @@ class RecentErrors:
         self.seen = 0
 
     def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG002
-        """Remember a line."""
         if event.get("level") in ("warning", "error", "critical"):
             more = [f"{name}={value}" for name, value in event.items() if name not in _OWN_COLUMNS]
             text = " ".join([str(event.get("event")), *more])
@@ -45,24 +44,24 @@ class RecentErrors:
         return event
 
     def newest_first(self) -> list[dict[str, str]]:
-        """Each with ``at``, ``level``, ``process`` and ``text``."""
+        """Return the lines, each with ``at``, ``level``, ``process`` and ``text``."""
         return list(reversed(self._lines))
 
 
 def merged_errors(*of_processes: Iterable[dict[str, str]], most: int = 50) -> list[dict[str, str]]:
-    """The last ones of all, the newest first. (Times are texts of one form.)"""
+    """Return the latest lines of several processes, newest first. (Times are texts of one form.)"""
     return sorted(itertools.chain(*of_processes), key=itemgetter("at"), reverse=True)[:most]
 
 
 _OWN_COLUMNS = frozenset({"event", "level", "timestamp", "process", "exception"})
-#: Characters of a traceback that are written of its begin, and of its end.
+#: Characters kept of a long traceback's begin, and of its end.
 _TRACE_HALF = 4000
-#: One for each process, as its log is.
+#: One for each process, like its log.
 RECENT_ERRORS = RecentErrors()
 
 
 def configure_logging(settings: LogSettings, process: str) -> None:
-    """Every line of this process, of libraries too, says which `process` it is."""
+    """Configure this process's log; every line, including those of libraries, names `process`."""
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer(default=str)
@@ -71,7 +70,6 @@ def configure_logging(settings: LogSettings, process: str) -> None:
     )
 
     def named(logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG001
-        """Of whatever thread."""
         event["process"] = process
         return event
 
@@ -94,7 +92,7 @@ def configure_logging(settings: LogSettings, process: str) -> None:
 
 
 def _shortened(logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG001
-    """Of a long traceback, where it began and where it ended."""
+    """Cut the middle out of a long traceback."""
     trace = event.get("exception")
     if isinstance(trace, str) and len(trace) > 2 * _TRACE_HALF:
         event["exception"] = f"{trace[:_TRACE_HALF]}\n…\n{trace[-_TRACE_HALF:]}"

@@ -1,8 +1,9 @@
-"""What is done with a long SQL text is done beside the engine's loop: in a thread or, where any client may send one and
-once it is up, in a process of its own with low priority (`begin`).
+"""Processing of long SQL texts off the engine's event loop: in a thread, or in a process of its own with low
+priority if `begin` was called, where any client may send such texts.
 
-*Theory*: Python's threads share one lock, which a parser gives up now and then only; that costs every miss some
-milliseconds while a text is read. A process costs memory, and a second to start, which is not waited for.
+*Theory*: Python's threads share one lock, which a parser releases only now and then; that would delay every miss by
+some milliseconds while a text is parsed. A process costs memory, and a second to start, during which threads are
+used.
 
 Not here: bounds on texts (`dataflow.sql.spelling`, `service.protocol.admin_models`).
 """
@@ -19,9 +20,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-#: Characters of a text that is not long.
+#: Maximum characters of a short text.
 _SHORT = 500
-#: Whoever is answered from memory comes first.
+#: Lower priority than the processes that answer requests.
 _NICE = 10
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Apart:
-    """The process. `up` is done when it has begun."""
+    """The process. `up` is done when it has started."""
 
     pool: ProcessPoolExecutor
     up: "Future[None]"
@@ -39,14 +40,15 @@ _apart: _Apart | None = None
 
 
 def begin() -> None:
-    """Start the process: what comes from when it is up is done there."""
+    """Start the process; it is used from when it has started."""
     global _apart
     pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_settle)
     _apart = _Apart(pool, pool.submit(_nothing))
 
 
 async def beside(sql: str, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What a pure function of the text gives: a function of a module, with what can be pickled. Whatever it raises."""
+    """Call a pure function of the text. The function is a module's, and its arguments and result can be pickled.
+    Raises what the function raises."""
     if len(sql) <= _SHORT:
         return function(*arguments, **named)
     work = partial(function, *arguments, **named)
@@ -59,7 +61,7 @@ async def beside(sql: str, function: Callable[P, T], *arguments: P.args, **named
 
 
 def _settle() -> None:
-    """The process's first steps: it lasts as long as its parent, which alone is told to end."""
+    """Ignore the terminal's interrupt and end with the parent, which alone receives signals."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICE)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,4 +1,4 @@
-"""How many more files, connections among them, this process may open (getrlimit(2), RLIMIT_NOFILE)."""
+"""Number of files, connections among them, that this process may still open (getrlimit(2), RLIMIT_NOFILE)."""
 
 import os
 import resource
@@ -7,10 +7,10 @@ _OPEN = "/proc/self/fd"
 
 
 def files_left() -> int:
-    """0: the next connection cannot be accepted. -1 where the kernel does not tell, or there is no limit."""
+    """Return the number; 0: the next connection cannot be accepted. -1: unknown, or no limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        # Since Linux 6.2 the directory's size is how many there are; reading it costs as much as they are many.
+        # Since Linux 6.2 the directory's size is the number of open files; listing it takes time in proportion.
         opened = os.stat(_OPEN).st_size or len(os.listdir(_OPEN))
     except OSError:
         return -1

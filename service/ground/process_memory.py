@@ -1,4 +1,4 @@
-"""How much memory this process has, as the kernel counts it (proc(5), ``/proc/pid/status``)."""
+"""Memory of this process as the kernel counts it (proc(5), ``/proc/pid/status``)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,14 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """Resident bytes: of the process's own, and of maps that it shares with others (the leaf store)."""
+    """Resident bytes: private ones, and shared maps (the leaf store)."""
 
     own_bytes: int
     shared_bytes: int
 
 
 def process_memory() -> ProcessMemory:
-    """As it is now; zeros where there is no such file."""
+    """Return the current values; zeros if the file does not exist."""
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:

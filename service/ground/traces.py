@@ -1,4 +1,4 @@
-"""Traces of a process, if they are configured: OpenTelemetry is imported only then."""
+"""Traces of a process, if configured: OpenTelemetry is imported only then."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def tracing_of(settings: TraceSettings | None, process: str) -> "Tracing | None":
-    """The tracing of `process`; None if it is not configured."""
+    """Return the tracing of `process`; None if it is not configured."""
     if settings is None:
         return None
     from service.ground.tracing import Tracing

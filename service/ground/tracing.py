@@ -1,7 +1,8 @@
-"""A process's traces: spans are made here, and sent by a thread. Needs the extra ``otel``.
+"""OpenTelemetry traces of a process: spans are made here and exported by a thread. Needs the extra ``otel``.
 
-*Invariants*: what is not sampled makes no span. Which requests are is decided once, by the worker that is asked
-(`traced_app`), and goes with what it asks of the engine. Spans that cannot be sent fast enough are dropped.
+*Invariants*: a request that is not sampled makes no span. The worker that receives a request decides once whether it
+is sampled (`traced_app`), and its calls to the engine carry the decision. Spans that cannot be exported fast enough
+are dropped.
 """
 
 import threading
@@ -21,13 +22,13 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from service.ground.errors import ApiError
 from service.settings.telemetry import TraceSettings
 
-#: How long one attempt to send may take, and a stop.
+#: Time limits of one export and of a stop.
 _SEND_S, _STOP_S = 2, 1.0
 _propagator = TraceContextTextMapPropagator()
 
 
 class Tracing:
-    """Makes the spans of one process."""
+    """The spans of one process."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
@@ -35,21 +36,21 @@ class Tracing:
 
     @classmethod
     def of(cls, settings: TraceSettings, process: str) -> Self:
-        """Spans of `process` go where the settings say."""
+        """Return the tracing of `process`, with the exporter of the settings."""
         resource = Resource.create({"service.name": settings.service_name, "service.instance.id": process})
         provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(settings.endpoint, timeout=_SEND_S)))
         return cls(provider)
 
     def close(self) -> None:
-        """Send what there is, if that is possible soon."""
+        """Export the remaining spans, within the time limit."""
         stopping = threading.Thread(target=self._provider.shutdown, daemon=True)
         stopping.start()
         stopping.join(_STOP_S)
 
     @contextmanager
     def within(self, operation: str, traceparent: str, request: Mapping[str, Any]) -> Iterator[None]:
-        """What a worker asked the engine for is done in here."""
+        """Make a span of a worker's call to the engine around the block."""
         parent = _propagator.extract({"traceparent": traceparent})
         views = sorted({item[0] for item in request.get("items", ())})
         attributes = {"upquery.views": views} if views else {}
@@ -60,7 +61,7 @@ class Tracing:
     def span(
         self, name: str, kind: SpanKind, attributes: Mapping[str, Any], parent: Context | None = None
     ) -> Iterator[Span]:
-        """A span around what is done in here; what fails is said without its text, which may have values in it."""
+        """Make a span around the block; an error is recorded without its text, which may contain values."""
         with self.tracer.start_as_current_span(
             name, parent, kind, attributes, record_exception=False, set_status_on_exception=False
         ) as span:
@@ -72,19 +73,19 @@ class Tracing:
 
 
 def is_traced() -> bool:
-    """Whether what runs now belongs to a trace."""
+    """Whether the current task belongs to a sampled trace."""
     return get_current_span().get_span_context().trace_flags.sampled
 
 
 def traceparent_of_now() -> str:
-    """What tells another process which span this is."""
+    """Return the header that identifies the current span to another process."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier["traceparent"]
 
 
 def context_of(traceparent: str, tracestate: str | None) -> Context:
-    """The span of another process, by its headers."""
+    """Return the span of another process from its headers."""
     carrier = {"traceparent": traceparent}
     if tracestate is not None:
         carrier["tracestate"] = tracestate

@@ -1,8 +1,7 @@
-"""Versions as clients see them: ``pg:0/16B3748`` is a position in PostgreSQL's stream, ``mysql:12:345`` one in file 12
-of a binary log (of MariaDB or MySQL).
+"""Versions as clients see them: ``pg:0/16B3748`` is a position in PostgreSQL's stream, ``mysql:12:345`` one in file
+12 of a binary log (of MariaDB or MySQL).
 
-What a request wants to be answered after may also be transactions, by their global ids: MariaDB's ``0-1-42``, MySQL's
-``uuid:7``.
+A request's minimum version may also be transactions, by global ids: MariaDB's ``0-1-42``, MySQL's ``uuid:7``.
 """
 
 from functools import lru_cache
@@ -15,20 +14,20 @@ from dataflow.types import Position
 from service.ground.errors import ApiError
 
 _POSTGRES, _BINLOG = "pg:", "mysql:"
-#: What a request may want to be answered after.
+#: Minimum version of a request.
 Minimum: TypeAlias = Position | Gtids
 
 
 @lru_cache(maxsize=16)
 def version_text(position: Position) -> str:
-    """The version of answers that are exact at `position`."""
+    """Return the version of answers that are exact at `position`."""
     return _BINLOG + format_position(position) if position & KIND else _POSTGRES + format_lsn(position)
 
 
 def parse_version(text: str) -> Position:
-    """The position of a version of ours, of a ``pg_current_wal_insert_lsn()``, or of a place in a binary log.
+    """Parse a version, the result of ``pg_current_wal_insert_lsn()``, or a place in a binary log.
 
-    ApiError ``bad_request``.
+    Raises ApiError(bad_request).
     """
     try:
         if "/" in text:
@@ -38,13 +37,13 @@ def parse_version(text: str) -> Position:
         raise ApiError(
             "bad_request",
             f"Upquery-Min-Version is not a version: {text[:80]!r}.",
-            "Send the version of an earlier answer; or, after a commit, what SELECT pg_current_wal_insert_lsn() said "
+            "Send the version of an earlier answer; or, after a commit, the result of pg_current_wal_insert_lsn() "
             "(PostgreSQL), @@last_gtid (MariaDB), a GTID (MySQL), or SHOW MASTER STATUS, as in binlog.000012:345.",
         ) from None
 
 
 def parse_minimum(text: str) -> Minimum:
-    """What ``Upquery-Min-Version`` has: as `parse_version`, or global ids, one or many. ApiError ``bad_request``."""
+    """Parse ``Upquery-Min-Version``: as `parse_version`, or one or many global ids. Raises ApiError(bad_request)."""
     if not looks_like_gtids(text):
         return parse_version(text)
     try:
@@ -59,7 +58,7 @@ def parse_minimum(text: str) -> Minimum:
 
 
 def refuse_foreign(asked: Minimum, applied: Position) -> None:
-    """A version of another kind of database never comes. ApiError ``bad_request``."""
+    """Refuse a minimum of another kind of database, which would never be reached. Raises ApiError(bad_request)."""
     if not isinstance(asked, Position):
         if applied and not applied & KIND:
             raise ApiError(

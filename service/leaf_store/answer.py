@@ -1,6 +1,6 @@
-"""What a read of the leaf store returns.
+"""Results of leaf store reads.
 
-Not here: how it is stored (`layout`) and read (`reader`); how it goes over HTTP (`service.http`).
+Not here: their storage (`layout`) and reading (`reader`); HTTP (`service.worker.routes`).
 """
 
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """Which part of a key's rows is wanted: at most `limit_rows` behind the token `after` (None: from the start).
+    """A page of a key's rows: at most `limit_rows` after the token `after` (None: from the start).
 
-    Always within the view's own LIMIT and OFFSET. Only ordered views have windows.
+    It lies within the view's own LIMIT and OFFSET. Only ordered views have pages.
     """
 
     limit_rows: int | None = None
@@ -32,11 +32,11 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LeafState:
-    """What one commit of the leaf store says about all of it.
+    """The state of the whole leaf store at one commit.
 
-    Every answer read in the same transaction is exact at `position`. `at_ms` is the wall time (Unix, milliseconds) at
-    which the upstream is known to have been no further than that; now minus it is the age. `epoch` names the
-    continuity: positions of different epochs are not comparable. From `one_by_one` on, the store was at each position
+    Every answer read in the same transaction is exact at `position`. `at_ms` is a wall time (Unix, milliseconds) at
+    which the upstream had not passed that position; the time since then is the age. `epoch` names the lifetime of
+    the positions: those of different epochs are not comparable. From `one_by_one` on, the store was at each position
     once: no transactions were applied together (`dataflow.milestones`).
     """
 
@@ -48,7 +48,8 @@ class LeafState:
 
     @property
     def server(self) -> str:
-        """In whose log the position is, as far as the epoch says; positions of different servers are not comparable."""
+        """Return the server of the position, if the epoch names it; positions of different servers are not
+        comparable."""
         return self.epoch.partition("@")[2]
 
 

@@ -1,4 +1,4 @@
-"""What readers know of a view, as the leaf store carries it to every worker."""
+"""Catalog of views, which the leaf store carries to every worker."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -19,18 +19,18 @@ from service.leaf_store.render import unique_names
 from service.leaf_store.serving_options import SERVING, Serving
 
 _INT8 = SqlType("int8", "bigint")
-#: Statuses of views of which the store does not have all.
+#: Statuses of views whose contents are incomplete.
 INCOMPLETE = frozenset({"building", "quarantined"})
-#: Status of a view that another shard keeps; and those of views that cannot be read here.
+#: Status of a view of another shard; statuses of views that cannot be read here.
 ELSEWHERE = "elsewhere"
 UNREADABLE = frozenset({"broken", ELSEWHERE})
-#: Parameters of this name are bound from the token of who asks: ``:claims.sub``.
+#: Prefix of parameters that are bound from the client's token: ``:claims.sub``.
 CLAIMS = "claims."
 _DIGEST_BYTES = 8
 
 
 class ParameterRole(StrEnum):
-    """What a parameter's value is compared with, or cuts."""
+    """The comparison or cut of a parameter's value."""
 
     EQUAL = "="
     #: Takes a list; each of its values is a key.
@@ -45,7 +45,7 @@ class ParameterRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamedType:
-    """A column as readers see it. `nullable`: it may be NULL, for all that is known."""
+    """A column as readers see it. `nullable`: it may be NULL, as far as is known."""
 
     name: str
     type: SqlType
@@ -54,7 +54,7 @@ class NamedType:
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
-    """One use of a parameter. One that is used twice, as ``=`` and as a bound, has two."""
+    """One use of a parameter. A parameter used twice, as ``=`` and as a bound, has two."""
 
     name: str
     type: SqlType
@@ -62,13 +62,13 @@ class ParameterInfo:
 
     @property
     def is_claim(self) -> bool:
-        """Whether its value comes from the token of who asks, never from the request."""
+        """Whether its value comes from the client's token, never from the request."""
         return self.name.startswith(CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderColumn:
-    """A term of the order in which a key's rows are kept."""
+    """A term of the order in which a key's rows are stored."""
 
     type: SqlType
     descending: bool
@@ -77,13 +77,13 @@ class OrderColumn:
 
 @dataclass(frozen=True)
 class ViewInfo:
-    """A view, without its plan. `null_rows` is the answer (a JSON array) when a parameter is NULL (None: the upstream's
-    own).
+    """A view without its plan. `null_rows` is the answer (a JSON array) if a parameter is NULL (None: the upstream's
+    answer).
 
-    `parameters` are in the order in which a read gives their values: those that make the key, as the plan has them,
-    those `within` a key, which pick rows of it by the columns of `storage`, then bounds, LIMIT and OFFSET.
+    `parameters` are in the order in which a read gives their values: those of the key, as in the plan; those
+    `within` a key, which select rows of it by the columns of `storage`; then bounds, LIMIT and OFFSET.
 
-    Not slotted: what follows from its fields is worked out once, when a read first needs it.
+    Without slots: derived properties are cached at their first use.
     """
 
     id: ViewId
@@ -95,50 +95,49 @@ class ViewInfo:
     limit_rows: int | None
     offset_rows: int
     null_rows: str | None
-    #: ``building``, ``ready``, ``quarantined``, ``broken`` or ``elsewhere``, and why.
+    #: ``building``, ``ready``, ``quarantined``, ``broken`` or ``elsewhere``, and the reason.
     status: str
     reason: str | None = None
-    #: Whether the view's name means this view (False: a replacement that is not published yet).
+    #: Whether the name denotes this view (False: a replacement that is not published yet).
     listed: bool = True
-    #: How the rows of a key are sorted in the store, and whether that is the order of answers too.
+    #: The order of a key's rows in the store, and whether answers have the same order.
     storage: tuple[OrderColumn, ...] = ()
     direct: bool = True
-    #: Answers are the upstream's own, cached: a key is all parameters as they were given, NULLs and lists included.
+    #: Answers are cached answers of the upstream: a key has all parameters as given, NULLs and lists included.
     refreshed: bool = False
-    #: How many of `parameters` pick rows of a key.
+    #: How many of `parameters` select rows of a key.
     within: int = 0
     serving: Serving = SERVING
 
     @cached_property
     def building(self) -> bool:
-        """Whether what the store has of it is not all there (yet): it is not to be read."""
+        """Whether its contents are incomplete, so that it must not be read."""
         return self.status in INCOMPLETE
 
     @property
     def cache_control(self) -> str | None:
-        """The Cache-Control header of its answers; None: the service's own."""
+        """The Cache-Control header of its answers; None: the service's default."""
         return self.serving.cache_control
 
     @cached_property
     def definition(self) -> str:
-        """A digest of what it answers, and what values of its parameters mean: the same in every process that has this
-        view, whatever its id there. That of another view of the name is another."""
+        """Digest of the view's meaning and of its parameters' values: equal in every process that has this view,
+        whatever its id, and different for another view of the same name."""
         record = _json((self.sql, self.parameters, self.serving), lambda collation: collation.name)
         return blake2b(record, digest_size=_DIGEST_BYTES).hexdigest()
 
     @cached_property
     def head(self) -> bytes:
-        """What every key of its records in the store starts with."""
+        """Prefix of all keys of its records."""
         return view_head(self.id)
 
     @cached_property
     def claims(self) -> tuple[str, ...]:
-        """The names of its parameters that are claims."""
         return tuple(dict.fromkeys(p.name for p in self.parameters if p.is_claim))
 
     @cached_property
     def cut(self) -> bool:
-        """Whether an answer may leave out rows of its key."""
+        """Whether an answer may omit rows of its key."""
         return self.limit_rows is not None or self.offset_rows > 0
 
     @cached_property
@@ -148,31 +147,30 @@ class ViewInfo:
 
     @cached_property
     def one_key(self) -> bool:
-        """Whether a read without a window is of one whole key."""
+        """Whether a read without a page is of one whole key."""
         return self.plain or self.refreshed
 
     @cached_property
     def whole(self) -> bool:
-        """Whether a read without a window is of whole keys: one, or all rows of several, whose order says nothing."""
+        """Whether a read without a page is of whole keys: of one, or of several without an order."""
         keyed = all(parameter.role in (ParameterRole.EQUAL, ParameterRole.LIST) for parameter in self.parameters)
         return self.one_key or (keyed and not (self.cut or self.ordered or self.storage))
 
     @cached_property
     def bag(self) -> bool:
-        """Whether a read without a window answers all rows that it finds, of whole keys or picked, in no order."""
+        """Whether a read without a page answers all rows of its keys or selection, without an order."""
         return bool(self.within) or (self.whole and not self.cut)
 
     @cached_property
     def ordering(self) -> Ordering:
-        """The order of a key's rows in the store."""
         terms = [OrderTerm(i, column.descending, column.nulls_first) for i, column in enumerate(self.storage)]
         return Ordering(terms, [column.type for column in self.storage])
 
 
 @dataclass(frozen=True, slots=True)
 class LeafCatalog:
-    """All views of one catalog version. `by_name` has the listed ones. `known`: False while nobody has said which there
-    are."""
+    """All views of one catalog version. `by_name` has the listed ones. `known`: False until the engine has
+    registered its views."""
 
     version: int
     by_id: dict[ViewId, ViewInfo]
@@ -181,7 +179,6 @@ class LeafCatalog:
 
 
 def catalog_of(version: int, views: list[ViewInfo], *, known: bool = True) -> LeafCatalog:
-    """A catalog of these views."""
     return LeafCatalog(version, {v.id: v for v in views}, {v.name: v for v in views if v.listed}, known)
 
 
@@ -195,7 +192,7 @@ def describe(
     serving: Serving = SERVING,
     never_null: Collection[int] = (),
 ) -> ViewInfo:
-    """A view's entry, from its plan. `never_null`: which columns of its output never are."""
+    """Return a view's entry, from its plan. `never_null`: output columns that are never NULL."""
     types = column_types(plan.relation)
     names = unique_names([output.name for output in plan.output])
     return ViewInfo(
@@ -239,7 +236,7 @@ def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInf
 
 
 def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
-    """The types that a catalog's record has."""
+    """Return the types in a catalog's record."""
     for view in views:
         yield from (parameter.type for parameter in view.parameters)
         yield from (column.type for column in view.columns)
@@ -247,12 +244,12 @@ def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
 
 
 def dump_view(view: ViewInfo, digest: Callable[[Collation], str]) -> bytes:
-    """A view's part of the catalog's record. `digest`: what it calls a collation (`collations`)."""
+    """Return a view's part of the catalog's record. `digest`: the name of a collation (`collations`)."""
     return _json(view, digest)
 
 
 def join_catalog(views: Iterable[bytes]) -> bytes:
-    """The catalog's record, from its views'."""
+    """Return the catalog's record from its parts."""
     return b"[" + b",".join(views) + b"]"
 
 
@@ -266,7 +263,7 @@ def _json(value: object, digest: Callable[[Collation], str]) -> bytes:
 
 
 def load_catalog(version: int, record: bytes, collation: Callable[[str], Collation]) -> LeafCatalog:
-    """The catalog from its record."""
+    """Return the catalog from its record."""
     return catalog_of(version, [_view(view, collation) for view in orjson.loads(record)])
 
 

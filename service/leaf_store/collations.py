@@ -1,8 +1,8 @@
-"""The collations of types in the catalog, as the leaf store carries them to every worker.
+"""Collations of the catalog's types, which the leaf store carries to every worker.
 
-*Invariants*: a collation's record is named by the digest of what is in it, which the catalog says; it is there when the
-catalog is. One that is read is made once per process. The records are pickles: whoever can write the store's file is
-the service.
+*Invariants*: a collation's record is named by the digest of its contents, which the catalog contains, and is
+committed with the catalog or before. Each process loads a collation once. The records are pickles: only the service
+can write the store's file.
 
 Not here: the catalog's own record (`catalog`).
 """
@@ -20,22 +20,22 @@ _DIGEST_BYTES = 16
 
 
 class Written:
-    """The collations that a writer has put."""
+    """The collations that a writer has stored."""
 
     def __init__(self) -> None:
         #: By name: the collation and its digest.
         self._digests: dict[str, tuple[Collation, str]] = {}
         #: By digest: records that are not committed yet. Making one takes a tenth of a second.
         self._records: dict[str, bytes] = {}
-        #: Digests of records that are committed.
+        #: Digests of committed records.
         self._stored: set[str] = set()
 
     def reset(self) -> None:
-        """The store is empty."""
+        """Forget the committed records: the store is empty."""
         self._stored.clear()
 
     def put(self, txn: LeafTransaction, types: Iterable[SqlType]) -> set[str]:
-        """Put the records of the types' collations that are not there; the digests of all that are needed."""
+        """Put the missing records of the types' collations; return the digests of all that are needed."""
         collations = {t.weights.name: t.weights for t in types if t.weights is not None}
         digests = set()
         for collation in collations.values():
@@ -47,13 +47,13 @@ class Written:
         return digests
 
     def stored(self, digests: set[str]) -> None:
-        """What `put` gave has been committed."""
+        """Note that records of `put` are committed."""
         self._stored |= digests
         for digest in digests:
             self._records.pop(digest, None)
 
     def digest(self, collation: Collation) -> str:
-        """What the catalog calls a collation."""
+        """Return the catalog's name of a collation."""
         known = self._digests.get(collation.name)
         if known is None or known[0] is not collation:
             record = _record(collation)
@@ -64,13 +64,13 @@ class Written:
 
 
 class Loaded:
-    """The collations that a reader has met."""
+    """The collations that a reader has loaded."""
 
     def __init__(self) -> None:
         self._found: dict[str, Collation] = {}
 
     def find(self, txn: LeafTransaction, digest: str) -> Collation:
-        """The collation of a digest that the catalog has. KeyError if the store has no record of it."""
+        """Return the collation of a digest. Raises KeyError if the store has no record of it."""
         found = self._found.get(digest)
         if found is None:
             record = txn.get(COLLATION_HEAD + digest.encode())

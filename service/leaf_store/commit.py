@@ -43,7 +43,7 @@ from service.leaf_store.layout import (
 )
 from service.leaf_store.transaction import Cursor, LeafTransaction
 
-#: Rows of a partly covered key from which on a change of it is reported: whoever knows what is read may cut it back.
+#: Rows of a partly covered key from which on its changes are reported, so that it can be cut back to what is read.
 LARGE_PART_ROWS = 200
 _MASK = (1 << 8 * HASH_BYTES) - 1
 #: Suffix, JSON and multiplicity (or a change of it) of one distinct row.
@@ -58,7 +58,7 @@ class _Counts(Protocol):
 
 
 class _Entry:
-    """An entry that is being changed: what its record will say. `part` is what follows the header, of kind PART."""
+    """An entry during a change: the contents of its record. `part` follows the header, for kind PART."""
 
     __slots__ = ("hash", "name", "part", "records", "rows", "special")
 
@@ -70,9 +70,12 @@ class _Entry:
 
 
 class Commit:
-    """Applies effects. *Maintains* `grown`: the bytes that each view takes more than before; `large`: the partly
-    covered keys that changed and had many rows, with how many; `failed`: the views with a row that cannot be encoded,
-    with why. Nothing of these stays, and nothing more is written."""
+    """Applies effects in one write transaction.
+
+    *Maintains*: `grown`, the growth of each view in bytes; `large`, the changed partly covered keys with many rows,
+    and their numbers; `failed`, the views with a row that cannot be encoded, and the error. A failed view's records
+    are removed, and later effects on it are ignored.
+    """
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class Commit:
             self._erase_view(self._encoder(effect.view).head)
 
     def fill(self, effect: LeafFill) -> None:
-        """The key is covered by exactly these rows."""
+        """Cover the key with exactly these rows."""
         encoder = self._encoder(effect.view)
         if None in effect.key and not encoder.stores_null:
             return
@@ -121,7 +124,7 @@ class Commit:
         self._grown[effect.view] += self._write(name, encoder.encode_bag(effect.rows)) - removed
 
     def extend(self, effect: LeafExtend) -> None:
-        """More of the key is covered: these rows are added, and these are all its intervals now."""
+        """Extend the key's coverage: add these rows; these are all its intervals now."""
         encoder = self._encoder(effect.view)
         if None in effect.key:
             return
@@ -131,32 +134,32 @@ class Commit:
         if old is not None:
             grown = self._load(entry, old) - (len(entry.name) + len(old) + RECORD_OVERHEAD_BYTES)
         if not effect.covered:
-            raise InvariantViolation("a key is extended by nothing")
+            raise InvariantViolation("a key is extended by an empty set of intervals")
         entry.part = dump_places(encoder.places(effect.covered))
         for item in encoder.encode_bag(effect.rows):
             grown += self._change_row(entry, *item)
         self._grown[effect.view] += grown + self._put_entry(entry)
 
     def fill_all(self, effect: LeafFillAll) -> None:
-        """Every key of the view is covered; these have rows."""
+        """Cover every key of the view; these have rows."""
         encoder = self._encoder(effect.view)
         removed = self._erase_view(encoder.head)
         grown = self._put(encoder.head, MARK.pack(self._since)) - removed
         names = [(entry_key(encoder.head, key), rows) for key, rows in effect.rows.items() if rows and None not in key]
-        # In the order of the tree, so that pages are filled one after the other.
+        # In the order of the tree, so that pages are filled sequentially.
         for name, rows in sorted(names):
             grown += self._write(name, encoder.encode_bag(rows))
         self._grown[effect.view] += grown
 
     def loaded(self, effect: LeafLoaded) -> None:
-        """What was written slice by slice is exact from this commit on: the mark says so for keys of any age."""
+        """Mark a view that was written in slices as exact from this commit on, for keys of any age."""
         head = self._encoder(effect.view).head
         if self._txn.get(head) is None:
-            raise InvariantViolation(f"view {effect.view} is loaded, but not covered as a whole")
+            raise InvariantViolation(f"view {effect.view} is loaded, but has no mark of full coverage")
         self._txn.put(head, MARK.pack(self._since))
 
     def change(self, effect: LeafChange) -> None:
-        """Rows come and go under covered keys. The one loop of this package that must be fast."""
+        """Change rows of covered keys. This is the package's loop that must be fast."""
         encoder = self._encoder(effect.view)
         head, encode = encoder.head, encoder.encode
         get, put, pack, since = self._txn.get, self._txn.put, ENTRY.pack, self._since
@@ -167,7 +170,7 @@ class Commit:
             name = entry_key(head, key)
             old = get(name)
             if len(removed) == 1 == len(added) and old is not None and old[0] == INLINE:
-                # The key's one row becomes another one: what is removed can only be the row that is there.
+                # The key's only row is replaced: the removed row can only be the present one.
                 suffix, json = encode(added[0])
                 new = pack(INLINE, since, suffix[-HASH_BYTES:], len(json), 1, 0) + json + suffix[:-HASH_BYTES]
                 put(name, new)
@@ -181,7 +184,7 @@ class Commit:
         self._grown[effect.view] += grown
 
     def clear(self, effect: LeafClear) -> None:
-        """Covered keys stay as far as they are covered, without rows."""
+        """Remove the rows of all covered keys, which stay covered."""
         head = self._encoder(effect.view).head
         full = self._txn.get(head) is not None
         names = [] if full else self._entries(head)
@@ -193,7 +196,7 @@ class Commit:
         self._grown[effect.view] += grown
 
     def evict(self, effect: LeafEvict) -> None:
-        """The key is a hole; ``()`` of a full view: everything."""
+        """Make the key a hole; ``()`` of a full view: all keys."""
         head = self._encoder(effect.view).head
         if effect.key == () and self._txn.get(head) is not None:
             self._grown[effect.view] -= self._erase_view(head)
@@ -201,7 +204,7 @@ class Commit:
             self._grown[effect.view] -= self._erase(entry_key(head, effect.key))
 
     def drop(self, effect: LeafDrop) -> None:
-        """Nothing of the view stays."""
+        """Remove everything of the view."""
         self._grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
 
     def _encoder(self, view: ViewId) -> ViewEncoder:
@@ -215,7 +218,7 @@ class Commit:
         return len(key) + len(value) + RECORD_OVERHEAD_BYTES
 
     def _erase(self, name: bytes) -> int:
-        """Remove an entry with its rows, if it is there; how many bytes that frees."""
+        """Remove an entry with its rows, if it exists; return the freed bytes."""
         with self._txn.cursor() as cursor:
             if not cursor.set_key(name):
                 return 0
@@ -226,14 +229,14 @@ class Commit:
         with self._txn.cursor() as cursor:
             freed = 0
             if cursor.set_range(head):
-                # Behind the last record, a cursor's key is empty.
+                # After the last record, a cursor's key is empty.
                 while cursor.key().startswith(head):
                     freed += self._delete_next(cursor, 1)
             return freed
 
     @staticmethod
     def _delete_next(cursor: Cursor, n: int) -> int:
-        """Delete the record under the cursor and those behind it, `n` in all."""
+        """Delete the record under the cursor and the following ones, `n` in all; return the freed bytes."""
         freed = 0
         for _ in range(n):
             key, value = cursor.item()
@@ -242,7 +245,7 @@ class Commit:
         return freed
 
     def _entries(self, head: bytes) -> list[tuple[bytes, bytes]]:
-        """The names of a view's entries, and what says which part of them is covered."""
+        """Return the names of a view's entries with their covered intervals."""
         names = []
         with self._txn.cursor() as cursor:
             found = cursor.set_range(head)
@@ -256,7 +259,7 @@ class Commit:
         return names
 
     def _write(self, name: bytes, bag: Sequence[_Item]) -> int:
-        """Write an entry that is not there, with its rows; how many bytes that takes."""
+        """Write a new entry with its rows; return its bytes."""
         entry = _Entry(name)
         if len(bag) == 1 and bag[0][2] == 1:
             return self._put_inline(name, *bag[0][:2])
@@ -265,7 +268,7 @@ class Commit:
     def _change_key(
         self, encoder: ViewEncoder, name: bytes, old: bytes | None, removed: Sequence[Row], added: Sequence[Row]
     ) -> int:
-        """Change any entry; how many bytes that takes more."""
+        """Change any entry; return its growth in bytes."""
         if old is None and self._txn.get(encoder.head) is None:
             raise InvariantViolation(f"a change of a key that is not covered, in view {encoder.view}")
         grown = 0 if old is None else -(len(name) + len(old) + RECORD_OVERHEAD_BYTES)
@@ -280,13 +283,13 @@ class Commit:
         for item in items:
             grown += self._change_row(entry, *item)
         if entry.records == 0 and self._txn.get(encoder.head) is not None:
-            # In a full view, having no entry means having no rows.
+            # In a full view, a key without an entry has no rows.
             self._txn.delete(name)
             return grown
         return grown + self._put_entry(entry)
 
     def _load(self, entry: _Entry, old: bytes) -> int:
-        """Take over what an entry's record says; the row of an inline one gets its own record: the bytes of that."""
+        """Take over an entry's record; the row of an inline entry gets its own record, whose bytes are returned."""
         kind, _, digest, n, entry.rows, entry.special = ENTRY.unpack_from(old)
         if kind == INLINE:
             entry.rows = 0
@@ -299,7 +302,7 @@ class Commit:
         return 0
 
     def _change_row(self, entry: _Entry, suffix: bytes, json: bytes, change: int) -> int:
-        """As `_count_row`, with one operation on the tree where the row is plain, before and after."""
+        """Do as `_count_row`, with one operation on the tree if the row is plain before and after."""
         if entry.special or len(entry.name) + len(suffix) > MAX_KEY_BYTES:
             return self._count_row(entry, suffix, json, change)
         key = entry.name + suffix
@@ -317,7 +320,7 @@ class Commit:
         return change * (len(key) + len(json) + RECORD_OVERHEAD_BYTES)
 
     def _count_row(self, entry: _Entry, suffix: bytes, json: bytes, change: int) -> int:
-        """Change a row's multiplicity; how many bytes that takes more."""
+        """Change a row's multiplicity; return its growth in bytes."""
         key = row_key(entry.name, suffix)
         cut = len(entry.name) + len(suffix) > MAX_KEY_BYTES
         old = self._txn.get(key)
@@ -329,7 +332,7 @@ class Commit:
             grown = -(len(key) + len(old) + RECORD_OVERHEAD_BYTES)
         after = before + change
         if after < 0:
-            raise InvariantViolation("a row is removed from the leaf that is not there")
+            raise InvariantViolation("a leaf effect removes a row that is not in the leaf")
         entry.rows += change
         entry.hash += change * int.from_bytes(suffix[-HASH_BYTES:], "big")
         if after == 0:
@@ -352,7 +355,7 @@ class Commit:
 
 
 def _net(encoder: ViewEncoder, removed: Sequence[Row], added: Sequence[Row]) -> list[_Item]:
-    """Distinct rows with the change of their multiplicity, without those that do not change."""
+    """Return the distinct rows with the changes of their multiplicities, without those that do not change."""
     if len(removed) == 1 == len(added):
         old, new = encoder.encode(removed[0]), encoder.encode(added[0])
         return [] if old == new else [(*new, 1), (*old, -1)]

@@ -1,4 +1,4 @@
-"""A view's rows as bytes of the leaf store: everything about a view that can be computed once."""
+"""Encoding of a view's rows for the leaf store, compiled once per view."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from service.leaf_store.catalog import is_direct
 from service.leaf_store.layout import HASH_BYTES, Places, content_hash, view_head
 from service.leaf_store.render import compile_row
 
-#: Behind the order bytes, where the store's order is not the answer's: how many of them come before the answer's own.
+#: Follows the order bytes if the store's order is not the answer's: how many bytes precede the answer's order.
 _OWN_BYTES = Struct(">I")
 _TAIL_BYTES = _OWN_BYTES.size + HASH_BYTES
 
@@ -20,7 +20,7 @@ _TAIL_BYTES = _OWN_BYTES.size + HASH_BYTES
 class ViewEncoder:
     """Row -> (suffix, JSON) of one view. The last 16 bytes of a suffix are the row's hash.
 
-    Rows that look the same to readers and sort the same have the same suffix; the leaf counts them.
+    Rows with equal JSON and equal order have the same suffix; the leaf counts them.
     """
 
     __slots__ = (
@@ -47,12 +47,12 @@ class ViewEncoder:
         order = plan.storage_order if direct else plan.order
         self._answer_order = Ordering(order, types).place_of_row if order else None
         self._store_order = None if direct else Ordering(plan.storage_order[:1], types).place_of_row
-        # Where readers do not see what rows are ordered by, another order of the same rows is another answer.
+        # If rows are ordered by columns that readers do not see, another order of the same rows is another answer.
         shown = {output.column for output in plan.output}
         self._hash_order = any(term.column not in shown for term in plan.order)
 
     def encode(self, row: Row) -> tuple[bytes, bytes]:
-        """The row's suffix and JSON."""
+        """Return the row's suffix and JSON."""
         json = self._row_json(row)
         if self._answer_order is None:
             return content_hash(json), json
@@ -64,24 +64,25 @@ class ViewEncoder:
         return own + order + _OWN_BYTES.pack(len(own)) + digest, json
 
     def encode_bag(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
-        """Suffix, JSON and multiplicity of the distinct rows of a bag, in the order of the store."""
+        """Return suffix, JSON and multiplicity of the distinct rows of a bag, in the order of the store."""
         counts = Counter(map(self.encode, rows))
         return sorted((suffix, json, n) for (suffix, json), n in counts.items())
 
     def encode_answer(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
-        """As `encode_bag`, for rows in the order of an answer, which is kept where readers do not see what makes it."""
+        """Encode as `encode_bag`, but keep the order of the rows if it depends on columns that readers do not see."""
         if not self._hash_order:
             return self.encode_bag(rows)
         return [(suffix, json, n) for (suffix, json), n in Counter(map(self.encode, rows)).items()]
 
     def places(self, covered: Sequence[Interval]) -> list[Places]:
-        """Where intervals begin and end among suffixes; none for the whole key."""
+        """Return the places of the intervals' ends among suffixes; none for the whole key."""
         if tuple(covered) == (WHOLE,):
             return []
         return [(self._ordering.place(start) or b"", self._ordering.place(end)) for start, end in covered]
 
 
 def answer_suffix(suffix: bytes) -> bytes:
-    """Of a suffix in a view whose answers are sorted otherwise than its store: what sorts as the answers are."""
+    """Return the sort key of the answer's order, from a suffix of a view whose answers are sorted otherwise than its
+    store."""
     (own,) = _OWN_BYTES.unpack_from(suffix, len(suffix) - _TAIL_BYTES)
     return suffix[own:-_TAIL_BYTES] + suffix[-HASH_BYTES:]

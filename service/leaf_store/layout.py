@@ -33,62 +33,63 @@ from dataflow.types import Key, ViewId
 
 META_KEY = b"m"
 CATALOG_KEY = b"c"
-#: The last id that was given to a view; outlives a reset.
+#: The last id given to a view; preserved by a reset.
 LAST_ID_KEY = b"n"
 COLLATION_HEAD = b"w"
 #: LMDB's limit for a key.
 MAX_KEY_BYTES = 511
-#: Longer entries are hashed: leaves half of a record's key for the order columns.
+#: Longer entries are hashed: this leaves half of a record's key for the order columns.
 MAX_ENTRY_BYTES = 255
-#: What LMDB keeps per record besides key and value: node header, page pointer, and its share of a page's free space.
+#: LMDB's overhead per record besides key and value: node header, page pointer, and a share of a page's free space.
 RECORD_OVERHEAD_BYTES = 24
 #: Bytes of an entry's name before its key.
 HEAD_BYTES = 5
 
-#: Kind of an entry: its one row is in it; its rows follow, all plain; its rows follow, some special; its rows in some
-#: intervals follow, some of them special if it says so.
+#: Kinds of entries: one row inside the entry; rows follow, all plain; rows follow, some special; rows of some intervals
+#: follow, some of them special if the count says so.
 INLINE, PLAIN, SPECIAL, PART = 1, 2, 3, 5
 #: kind, unchanged since, content hash, n, rows (with multiplicity), special records.
 #: n: of an INLINE entry the bytes of the row's JSON, which its order bytes follow; else the records that follow.
 ENTRY = Struct(">BQ16sIII")
 ENTRY_BYTES = ENTRY.size
-#: Where an entry says since when it is unchanged.
+#: Position since which an entry is unchanged.
 SINCE_SLICE = slice(1, 9)
-#: Where the content hash is in an entry, and n.
+#: Content hash of an entry; the field n follows.
 HASH_SLICE = slice(9, 25)
 COUNT_SLICE = slice(25, 29)
-#: Where its numbers of rows and of special records are.
+#: Numbers of rows and of special records.
 ROWS_SLICE = slice(29, 33)
 SPECIAL_SLICE = slice(33, 37)
-#: Of a PART entry, for each interval: bytes of its start and of its end (all ones: there is none), which follow.
+#: For each interval of a PART entry: lengths of its start and of its end (all ones: no end); both follow.
 INTERVAL = Struct(">II")
 _NO_END = (1 << 32) - 1
-#: Places of the first row of an interval and of the first behind it (None: it goes on to the end).
+#: Places of the first row of an interval and of the first row after it (None: no end).
 Places = tuple[bytes, bytes | None]
 
 META = Struct(">QQIQ")
 LAST_ID = Struct(">I")
 MARK = Struct(">Q")
 
-#: First byte of a special row's value; a plain one starts with "{", an entry with its kind.
+#: First byte of a special row's value; a plain row's value starts with "{", an entry with its kind.
 SPECIAL_ROW = 4
-#: first byte, multiplicity, bytes of the full suffix (0: the record's key has it); the suffix and the JSON follow.
+#: First byte, multiplicity, length of the full suffix (0: the record's key contains it); the suffix and the JSON
+#: follow.
 SPECIAL_HEADER = Struct(">BII")
 
 HASH_BYTES = 16
-#: The sum of hashes must not be steerable by who writes rows, and must be the same on every worker, shard and version.
+#: Writers of rows must not be able to steer the sum of hashes, which is equal on every worker, shard and version.
 _hasher = blake2b(digest_size=HASH_BYTES, key=b"upquery leaf store rows, format 1").copy
 
 
 def content_hash(data: bytes) -> bytes:
-    """The keyed hash of a row, or of a whole answer."""
+    """Return the keyed hash of a row, or of a whole answer."""
     state = _hasher()
     state.update(data)
     return state.digest()
 
 
 def view_head(view: ViewId) -> bytes:
-    """What every key of a view's records starts with, and the key of its mark."""
+    """Return the prefix of the keys of a view's records, which is also the key of its mark."""
     return b"v" + view.to_bytes(4, "big")
 
 
@@ -97,24 +98,24 @@ _ANY_HEAD = view_head(ViewId(0))
 
 
 def entry_key(head: bytes, key: Key) -> bytes:
-    """The key of the entry for `key`."""
+    """Return the key of the entry for `key`."""
     try:
         raw = "\0".join(key).encode() + b"\0"  # type: ignore[arg-type]
     except TypeError:
         return head + b"\x02" + _hashed(key, b"")
     if len(head) + 1 + len(raw) > MAX_ENTRY_BYTES or raw.count(0) != (len(key) or 1):
-        # Long, or with a zero byte inside a value (no PostgreSQL text has one): as wide as any other of this form.
+        # Long, or with a zero byte inside a value (no PostgreSQL text has one).
         return head + b"\x01" + _hashed(key, raw)
     return head + b"\x00" + raw
 
 
 def key_part(key: Key) -> bytes:
-    """The part of an entry's name that is the same in all leaf stores: without the view's number."""
+    """Return the part of an entry's name that is equal in all leaf stores: without the view's id."""
     return entry_key(_ANY_HEAD, key)[HEAD_BYTES:]
 
 
 def entry_keys(head: bytes, parts: Sequence[Sequence[str]]) -> list[bytes]:
-    """The keys of the entries for all keys that are made of these values, without zero bytes, for each part."""
+    """Return the keys of the entries for all combinations of these values, which contain no zero bytes."""
     names = [head + b"\x00"]
     for values in parts:
         ends = [value.encode() + b"\0" for value in values]
@@ -125,17 +126,17 @@ def entry_keys(head: bytes, parts: Sequence[Sequence[str]]) -> list[bytes]:
 
 
 def view_of(entry: bytes) -> ViewId:
-    """The view of an entry, by its key."""
+    """Return the view of an entry, from its key."""
     return ViewId(int.from_bytes(entry[1:HEAD_BYTES], "big"))
 
 
 def is_hashed(entry: bytes) -> bool:
-    """Whether an entry's key does not say all of the view's key."""
+    """Whether the view's key cannot be decoded from an entry's key."""
     return entry[HEAD_BYTES] != 0
 
 
 def key_in(entry: bytes) -> Key:
-    """The view's key, with at least one part, that an entry's key says."""
+    """Return the view's key, of at least one part, from an entry's key."""
     return tuple(entry[HEAD_BYTES + 1 : -1].decode().split("\0"))
 
 
@@ -146,33 +147,33 @@ def _hashed(key: Key, raw: bytes) -> bytes:
 
 
 def row_key(entry: bytes, suffix: bytes) -> bytes:
-    """The key of a row's record. Differs from ``entry + suffix`` if that is too long."""
+    """Return the key of a row's record. It differs from ``entry + suffix`` if that is too long."""
     if len(entry) + len(suffix) <= MAX_KEY_BYTES:
         return entry + suffix
     return entry + suffix[: MAX_KEY_BYTES - len(entry) - HASH_BYTES] + content_hash(suffix)
 
 
 def special_value(multiplicity: int, suffix: bytes, json: bytes) -> bytes:
-    """The value of a special row; `suffix` is empty if the record's key has all of it."""
+    """Return the value of a special row; `suffix` is empty if the record's key contains it."""
     return SPECIAL_HEADER.pack(SPECIAL_ROW, multiplicity, len(suffix)) + suffix + json
 
 
 def split_special(value: bytes) -> tuple[int, bytes, bytes]:
-    """Multiplicity, full suffix (empty: see the key) and JSON of a special row's value."""
+    """Return multiplicity, full suffix (empty: see the key) and JSON of a special row's value."""
     _, multiplicity, n = SPECIAL_HEADER.unpack_from(value)
     start = SPECIAL_HEADER.size
     return multiplicity, value[start : start + n], value[start + n :]
 
 
 def dump_places(places: Iterable[Places]) -> bytes:
-    """What follows a PART entry's header."""
+    """Return the bytes after a PART entry's header."""
     return b"".join(
         INTERVAL.pack(len(start), _NO_END if end is None else len(end)) + start + (end or b"") for start, end in places
     )
 
 
 def load_places(entry: bytes) -> list[Places]:
-    """The intervals of a PART entry."""
+    """Return the intervals of a PART entry."""
     places = []
     at = ENTRY_BYTES
     while at < len(entry):

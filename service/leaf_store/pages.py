@@ -1,8 +1,8 @@
-"""Pages of a read: which rows an answer has, where it ends, and the token that says so.
+"""Pages of a read: their rows, their ends, and the tokens of the next pages.
 
-A token is opaque to clients: format, how far the view's own LIMIT is used up, a check that ties it to the read that it
-came from (the view's SQL and the parameters' values), and the last row's suffix, from which the place in the order can
-be made again (`Ordering.cut_of_place`).
+A token is opaque to clients: format, rank in the view's own LIMIT, a check that ties it to its read (the view's SQL
+and the parameters' values), and the last row's suffix, from which the place in the order is restored
+(`Ordering.cut_of_place`).
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -17,14 +17,14 @@ from service.leaf_store.scan import Record
 
 _TOKEN = Struct(f">BQI{CHECK_BYTES}s")
 _FORMAT = 2
-#: More than any answer has: a token that says so was not made here, and the next one could not be written.
+#: No answer has more: a token with more was not made here, and its next token could not be written.
 _MAX_RANK, _MAX_COPY = 1 << 62, 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Behind a row: `rank` rows of the view's own LIMIT are used up, and the last of them was the `copy`-th (from 1) of
-    the equal rows with this suffix."""
+    """The place after a row: `rank` rows of the view's own LIMIT precede it, and the last of them was the `copy`-th
+    (from 1) of the equal rows with this suffix."""
 
     rank: int
     copy: int
@@ -32,12 +32,12 @@ class Place:
 
 
 def write_token(place: Place, check: bytes) -> str:
-    """The token of a place in the answers of a read."""
+    """Return the token of a place in a read's answers."""
     return urlsafe_b64encode(_TOKEN.pack(_FORMAT, place.rank, place.copy, check) + place.suffix).decode().rstrip("=")
 
 
 def read_token(token: str, check: bytes) -> Place:
-    """The place of a token; ValueError if it is none of this read's."""
+    """Return the place of a token. Raises ValueError if it does not belong to this read."""
     try:
         data = urlsafe_b64decode(token + "=" * (-len(token) % 4))
         version, rank, copy, _ = _TOKEN.unpack_from(data)
@@ -52,8 +52,8 @@ def read_token(token: str, check: bytes) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class PageBounds:
-    """What a page needs of the rows: behind how many it begins, how many it has at most (None: all there are), and
-    whether that is all that the LIMIT leaves, so that there cannot be a page behind it."""
+    """Bounds of a page: rows to skip, maximum rows (None: unlimited), and whether the page uses up the LIMIT, so
+    that no page can follow."""
 
     skip: int
     rows: int | None
@@ -61,7 +61,7 @@ class PageBounds:
 
 
 def page_bounds(request: LeafRequest, start: Place | None) -> PageBounds:
-    """The page that a request is for."""
+    """Return the bounds of the requested page."""
     skip = request.offset_rows if start is None else 0
     rank = 0 if start is None else start.rank
     left = None if request.limit_rows is None else max(0, request.limit_rows - rank)
@@ -72,13 +72,13 @@ def page_bounds(request: LeafRequest, start: Place | None) -> PageBounds:
 
 
 def page_of(records: Iterable[Record], request: LeafRequest, start: Place | None, check: bytes) -> StoredAnswer:
-    """The page of `records`, which are in order and, if there is a place to start at, from its row on."""
+    """Return the page of `records`, which are in order and begin with the row of `start`, if given."""
     bounds = page_bounds(request, start)
     skip, wanted, full = bounds.skip, bounds.rows, bounds.rows if bounds.last else None
     page: list[bytes] = []
     if wanted == 0:
         return _page(page, None)
-    # Copies of a row may come in several records, from several keys; an earlier page had `used` of them.
+    # Copies of a row may be in several records, of several keys; an earlier page had `used` of them.
     current, copy, used = b"", 0, 0
     last_suffix, last_copy = b"", 0
     for suffix, json, copies in records:

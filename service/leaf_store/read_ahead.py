@@ -1,9 +1,9 @@
-"""Rows of whole keys, read ahead in slices, so that an answer of many rows does not keep others waiting.
+"""Reading of large keys in slices, so that an answer of many rows does not delay other requests.
 
-*Theory*: the rows of a large key take milliseconds, in which an event loop answers nobody else. No transaction may be
-open while others have their turn, so each slice is read in one of its own, from behind the last row on. What was read
-counts only for who finds the same entry afterwards: an entry has its rows' content hash, so whatever was committed
-meanwhile, they are its rows. So are those of an earlier request.
+*Theory*: the rows of a large key take milliseconds, in which the event loop answers nobody else. No transaction may
+stay open while other requests are served, so each slice is read in a transaction of its own, after the last row of
+the previous one. The rows are used only if the entry is found unchanged afterwards: an entry contains its rows'
+content hash, so they are its rows, whatever was committed meanwhile. This also holds for rows of an earlier request.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ from service.leaf_store.layout import COUNT_SLICE, INLINE, PART, PLAIN, ROWS_SLI
 from service.leaf_store.scan import NotCoveredError, covered_rows
 from service.leaf_store.transaction import LeafTransaction
 
-#: By the name of an entry: the entry, and its rows without the brackets.
+#: Entry and rows without brackets, by the entry's name.
 Ahead = Mapping[bytes, tuple[bytes, bytes]]
 NOTHING: Ahead = {}
 #: Rows of a slice: a fraction of a millisecond.
 SLICE_ROWS = 1000
-#: More rows than these are read ahead.
+#: Maximum rows that are not read ahead.
 AT_ONCE_ROWS = 2 * SLICE_ROWS
-#: Of the rows that were read ahead last, a process keeps so much.
+#: Maximum bytes of rows that a process caches, the latest ones.
 KEPT_BYTES = 16 << 20
 
 
 def rows_behind(entry: bytes) -> int:
-    """How many rows an entry has, but for one that is in it."""
+    """Return the number of rows of an entry that are not inside it."""
     return 0 if entry[0] == INLINE else int.from_bytes(entry[ROWS_SLICE], "big")
 
 
 class AtOnce:
-    """The rows that one request may still read at once."""
+    """The budget of rows that one request may still read at once."""
 
     __slots__ = ("_left",)
 
@@ -40,16 +40,16 @@ class AtOnce:
         self._left = AT_ONCE_ROWS
 
     def take(self, entry: bytes) -> None:
-        """Count those of an entry. NotCoveredError: they are too many."""
+        """Count the rows of an entry. Raises NotCoveredError if they exceed the budget."""
         self._left -= rows_behind(entry)
         if self._left < 0:
             raise NotCoveredError
 
 
 class ReadAhead:
-    """Reads rows ahead, of one key at a time: however many want large keys, others wait for one slice.
+    """Reads rows ahead, one key at a time: other requests wait for at most one slice.
 
-    *State*: `_kept` has rows by the name of their entry, those last that were wanted last.
+    *State*: `_kept` has rows by the name of their entry, in order of their latest use.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class ReadAhead:
         self._kept_bytes = 0
 
     async def read(self, begin: Callable[[], LeafTransaction], names: Sequence[bytes]) -> Ahead:
-        """The rows of these entries, if they are many together; of entries that change meanwhile, nothing."""
+        """Return the rows of these entries if they are many together; an entry that changes meanwhile is left out."""
         with begin() as txn:
             entries = [txn.get(name) for name in names]
         large = [
@@ -93,7 +93,7 @@ class ReadAhead:
 
 
 async def _rows_of(begin: Callable[[], LeafTransaction], name: bytes, entry: bytes) -> bytes | None:
-    """All rows of an entry; None: it has changed."""
+    """Return all rows of an entry; None: it has changed."""
     rows: list[bytes] = []
     left, last = int.from_bytes(entry[COUNT_SLICE], "big"), b""
     while left:
@@ -109,7 +109,7 @@ async def _rows_of(begin: Callable[[], LeafTransaction], name: bytes, entry: byt
 
 
 def _plain(txn: LeafTransaction, name: bytes, _: bytes, last: bytes, records: int) -> tuple[list[bytes], bytes]:
-    """The rows of so many records behind one, the first if that is empty, and where they end."""
+    """Return the rows of the `records` after `last` (empty: from the first), and the last name."""
     with txn.cursor() as cursor:
         cursor.set_key(last or name)
         following = cursor.iternext(keys=False, values=True)
@@ -118,6 +118,6 @@ def _plain(txn: LeafTransaction, name: bytes, _: bytes, last: bytes, records: in
 
 
 def _special(txn: LeafTransaction, name: bytes, entry: bytes, last: bytes, records: int) -> tuple[list[bytes], bytes]:
-    """As `_plain`. The place of a record is its suffix, which its name may have only the beginning of."""
+    """Do as `_plain`; the place of a record is its suffix, of which its name may have only the beginning."""
     found = list(islice(covered_rows(txn, name, entry, (last and last + b"\0", None)), records))
     return [json for _, json, copies in found for _ in range(copies)], found[-1][0]

@@ -1,6 +1,9 @@
-"""Reads of the leaf store: any process, no locks, never a half commit.
+"""Reads of the leaf store: in any process, without locks, of complete commits only.
 
-Not here: the hot route's own reading of the common case (`service.worker.routes.hot`), which must agree with this one.
+A stored answer is read in four places, which must agree: here, `service.worker.routes.hot` (one key),
+`service.worker.routes.batch_hits` (many keys) and `service.worker.shards.hits` (keys of several shards).
+`tests/service/worker/test_batch_route.py` compares the first three, `tests/service/worker/shards/test_router.py` the
+last.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +44,7 @@ MAX_READERS = 512
 
 
 class LeafReader:
-    """Reads a leaf store that a `LeafWriter`, of this or another process, writes."""
+    """Reads a leaf store that a `LeafWriter` of this or another process writes."""
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self.environment = environment
@@ -50,21 +53,20 @@ class LeafReader:
 
     @classmethod
     def open(cls, path: Path) -> "LeafReader":
-        """Read-only, in a process of its own. FileNotFoundError while there is no store."""
+        """Open read-only, in another process than the writer's. Raises FileNotFoundError if there is no store yet."""
         if not (path / "data.mdb").exists():
             raise FileNotFoundError(path)
         try:
             return cls(lmdb.open(str(path), readonly=True, create=False, max_readers=MAX_READERS, max_spare_txns=4))
         except lmdb.Error as reason:
-            # The writer has created the file and not yet what is in it.
+            # The writer has created the file but not its contents.
             raise FileNotFoundError(path) from reason
 
     def close(self) -> None:
-        """Close the environment."""
         self.environment.close()
 
     def begin(self) -> LeafTransaction:
-        """A read transaction; follows a map that the writer made larger."""
+        """Begin a read transaction; follow a map that the writer has enlarged."""
         try:
             return begin(self.environment)
         except lmdb.MapResizedError:
@@ -72,13 +74,12 @@ class LeafReader:
             return begin(self.environment)
 
     def state(self) -> LeafState | None:
-        """The last commit's position and times; None before the first commit."""
+        """Return the last commit's position and times; None before the first commit."""
         with self.begin() as txn:
             return self.state_in(txn)
 
     @staticmethod
     def state_in(txn: LeafTransaction) -> LeafState | None:
-        """As `state`, in a transaction."""
         record = txn.get(META_KEY)
         if record is None:
             return None
@@ -86,12 +87,12 @@ class LeafReader:
         return LeafState(position, at_ms, record[META.size :].decode(), version, one_by_one)
 
     def catalog(self) -> LeafCatalog:
-        """The views as of the last commit; empty before the first."""
+        """Return the views of the last commit; none before the first."""
         with self.begin() as txn:
             return self.catalog_in(txn, self.state_in(txn))
 
     def catalog_in(self, txn: LeafTransaction, state: LeafState | None) -> LeafCatalog:
-        """As `catalog`, in a transaction whose state is known. The same object as long as nothing changed."""
+        """Do as `catalog`, with a known state. Returns the same object until the catalog changes."""
         if state is None:
             return catalog_of(-1, [])
         if state.catalog_version != self._catalog.version:
@@ -106,10 +107,10 @@ class LeafReader:
     def read(
         self, reads: Sequence[tuple[ViewId, Values, PageWindow | None]], ahead: Ahead = NOTHING
     ) -> tuple[list[StoredAnswer | None], LeafState | None]:
-        """The answers to all reads, in one transaction: all exact at the state's position. None: a hole, or no view.
-        `ahead`: rows that were read already.
+        """Return the answers of all reads in one transaction: all are exact at the state's position. None: a hole,
+        or no view. `ahead`: rows that were read already.
 
-        The state is None before the first commit. ValueError: a window's token is not one of its read.
+        The state is None before the first commit. Raises ValueError if a page's token does not belong to its read.
         """
         with self.begin() as txn:
             state = self.state_in(txn)
@@ -123,7 +124,7 @@ class LeafReader:
 def answer_in(
     txn: LeafTransaction, info: ViewInfo, values: Values, window: PageWindow | None, ahead: Ahead = NOTHING
 ) -> StoredAnswer | None:
-    """The answer to one read; None: something of it is not covered, or the view is building."""
+    """Return the answer of one read; None: part of it is not covered, or the view is building."""
     if info.building:
         return None
     try:
@@ -144,7 +145,7 @@ def answer_in(
 
 
 def _whole_answer(txn: LeafTransaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> StoredAnswer | None:
-    """All that the view answers for one key."""
+    """Return the view's complete answer for one key."""
     (name,) = names
     entry = txn.get(name)
     if entry is not None:
@@ -154,12 +155,12 @@ def _whole_answer(txn: LeafTransaction, info: ViewInfo, names: Sequence[bytes], 
         return None
     if info.null_rows is None:
         return StoredAnswer(b"[]", content_hash(b"").hex() if info.cut else EMPTY_TAG)
-    # An aggregate without GROUP BY has a row also for a key that no row of its input has.
+    # An aggregate without GROUP BY has a row even for a key without input rows.
     return null_answer(info)
 
 
 def _joined_answer(txn: LeafTransaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> StoredAnswer | None:
-    """All rows of several keys, in no order. Their tags' sum is the tag."""
+    """Return all rows of several keys, without an order; the tag is the sum of their tags."""
     found = [rows_in(txn, info, name, entry, ahead) for name in names if (entry := txn.get(name)) is not None]
     if len(found) < len(names) and txn.get(info.head) is None:
         return None
@@ -168,7 +169,7 @@ def _joined_answer(txn: LeafTransaction, info: ViewInfo, names: Sequence[bytes],
 
 
 def _picked_answer(txn: LeafTransaction, info: ViewInfo, request: LeafRequest) -> StoredAnswer | None:
-    """Rows of some keys that have some values in the columns by which they are sorted, in no order."""
+    """Return the selected rows of some keys, without an order."""
     places = picked_places(info, request)
     found: list[Record] = []
     for key in request.keys:
@@ -182,18 +183,17 @@ def _picked_answer(txn: LeafTransaction, info: ViewInfo, request: LeafRequest) -
 
 
 def picked_in(txn: LeafTransaction, name: bytes, entry: bytes, place: bytes) -> tuple[bytes, bytes]:
-    """The rows of a key at one place, without the brackets, and the tag's bytes. NotCoveredError."""
+    """Return the rows of a key at one place, without the brackets, and the tag's bytes. Raises NotCoveredError."""
     bag = list(picked_rows(txn, name, entry, [place]))
     return b",".join(_copies(bag)), _bag_tag(bag)
 
 
 def _bag_answer(bag: Sequence[Record]) -> StoredAnswer:
-    """All rows of a bag."""
     return StoredAnswer(b"[" + b",".join(_copies(bag)) + b"]", _bag_tag(bag).hex())
 
 
 def _bag_tag(bag: Iterable[Record]) -> bytes:
-    """The tag of rows in no order: the sum of theirs, as it is of whole keys."""
+    """Return the tag of rows without an order: the sum of their hashes, as for whole keys."""
     return _tag(sum([copies * int.from_bytes(suffix[-HASH_BYTES:], "big") for suffix, _, copies in bag]))
 
 
@@ -202,15 +202,15 @@ def _tag(digest: int) -> bytes:
 
 
 def null_answer(info: ViewInfo) -> StoredAnswer:
-    """The answer when nothing can be equal to the key: a parameter is NULL, or no row of a full view has it."""
+    """Return the answer if no row can match: a parameter is NULL, or a full view has no row of the key."""
     assert info.null_rows is not None
     rows = info.null_rows.encode()
-    # The tag that an entry with this one row would have.
+    # The tag of an entry with this one row.
     return StoredAnswer(rows, EMPTY_TAG if rows == b"[]" and not info.cut else content_hash(rows[1:-1]).hex())
 
 
 def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: PageWindow | None) -> StoredAnswer:
-    """The answer that the leaf store would give if these rows, its LIMIT and OFFSET done, were what the read finds."""
+    """Return the answer of the leaf store if the read found these rows, after LIMIT and OFFSET."""
     if window is None and info.bag:
         return _bag_answer(bag)
     check, start = _start(info, values, window)
@@ -224,7 +224,7 @@ def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Pag
 def rows_in(
     txn: LeafTransaction, info: ViewInfo, name: bytes, entry: bytes, ahead: Ahead = NOTHING
 ) -> tuple[bytes, bytes]:
-    """All rows that a read of a whole key answers, without the brackets, and the tag's bytes. NotCoveredError."""
+    """Return all rows of a whole key's answer, without the brackets, and the tag's bytes. Raises NotCoveredError."""
     kind = entry[0]
     if not info.cut and kind == INLINE:
         return entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)], entry[HASH_SLICE]
@@ -242,7 +242,7 @@ def rows_in(
 
 
 def _records(txn: LeafTransaction, info: ViewInfo, request: LeafRequest, start: Place | None) -> Iterable[Record]:
-    """The rows of all keys of a request in the order of the answer, from the row of `start` on."""
+    """Return the rows of all keys of a request in the order of the answer, from the row of `start` on."""
     full = txn.get(info.head) is not None
     wanted = _places(info, request)
     all_wanted = not info.direct or page_bounds(request, start).rows is None
@@ -263,7 +263,7 @@ def _records(txn: LeafTransaction, info: ViewInfo, request: LeafRequest, start: 
 
 
 def _start(info: ViewInfo, values: Values, window: PageWindow | None) -> tuple[bytes, Place | None]:
-    """What tokens of this read carry, if it is for a page, and behind which row that begins."""
+    """Return the check of this read's tokens, if it is for a page, and the place after which the page begins."""
     if window is None:
         return b"", None
     check = check_of(info, values)
@@ -278,7 +278,7 @@ def _places(info: ViewInfo, request: LeafRequest) -> Places:
 
 
 def _resorted(records: Iterable[Record]) -> list[Record]:
-    """In the order of the answer, where that is not the store's."""
+    """Return the records in the order of the answer, if it is not the store's."""
     return sorted([(answer_suffix(suffix), json, copies) for suffix, json, copies in records])
 
 

@@ -29,7 +29,7 @@ def compile_row(columns: Sequence[tuple[str, int, SqlType]], bigint_text: bool =
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The names readers see: the second ``a`` is ``a_2``, unless there is such a column already."""
+    """Return the names that readers see: the second ``a`` is ``a_2``, unless such a column exists."""
     taken: set[str] = set()
     result = []
     for name in names:

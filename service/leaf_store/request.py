@@ -1,6 +1,6 @@
-"""From the values of a view's parameters to what is read of it: keys, a part of each, and how many rows.
+"""From the values of a view's parameters to a read: keys, a part of each, and the number of rows.
 
-Not here: values from what clients send (`service.web.arguments`), reading (`reader`).
+Not here: conversion of the client's values (`service.web.arguments`), reading (`reader`).
 """
 
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ from service.leaf_store.answer import PageWindow
 from service.leaf_store.catalog import OrderColumn, ParameterRole, ViewInfo
 from service.leaf_store.layout import content_hash, entry_key, entry_keys
 
-#: A parameter's value; of one that takes a list, a tuple.
+#: A parameter's value; a tuple for a list parameter.
 Given = Value | tuple[Value, ...]
 #: In the order of `ViewInfo.parameters`.
 Values = tuple[Given, ...]
 
-#: Of `check_of`.
+#: Bytes of `check_of`.
 CHECK_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LeafRequest:
-    """What is read of a view: the rows of `keys`, merged if there are several, and of those the ones in `part`, at most
-    `limit_rows` behind the first `offset_rows`; or those that have one of the values `picked` in the columns that they
-    are sorted by. Without a key nothing can be equal, or within the bounds: the answer does not depend on data."""
+    """A read of a view: the rows of `keys`, merged if they are several, in `part`, at most `limit_rows` after the
+    first `offset_rows`; or the rows with one of the values `picked` in their order columns. Without keys, no row can
+    match and the answer does not depend on data."""
 
     keys: tuple[Key, ...]
     part: Interval
@@ -39,7 +39,7 @@ class LeafRequest:
 
 
 def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None) -> LeafRequest:
-    """What a read with these values asks for."""
+    """Return the read of these values."""
     if info.refreshed:
         key = tuple(arrays.render(value) if isinstance(value, tuple) else value for value in values)
         return LeafRequest((key,), WHOLE, None, 0, window)
@@ -75,19 +75,19 @@ def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None)
 
 
 def names_of(info: ViewInfo, values: Values) -> list[bytes]:
-    """The entries that a read of whole keys (`ViewInfo.whole`) asks for, each once; none: nothing can be equal."""
+    """Return the entries of a read of whole keys (`ViewInfo.whole`), without duplicates; none: no row can match."""
     if info.refreshed:
         return [entry_key(info.head, key) for key in request_of(info, values).keys]
     return entry_keys(info.head, [_listed(value) for value in values])
 
 
 def picked_places(info: ViewInfo, request: LeafRequest) -> list[bytes]:
-    """Where the rows of a key are that a request picks, among those that are not."""
+    """Return the places of the selected rows within their key."""
     return [info.ordering.place_of_row(values) for values in request.picked]
 
 
 def _listed(value: Given) -> list[str]:
-    """Values for a part of a key. One that is there twice, and NULL, which equals nothing, make no further key."""
+    """Return the distinct values of a part of a key, without NULL, which equals nothing."""
     listed = dict.fromkeys(value if isinstance(value, tuple) else (value,))
     return [v for v in listed if v is not None]
 
@@ -98,10 +98,10 @@ def _count(value: Given) -> int:
 
 
 def part_of(column: OrderColumn, ordering: Ordering, bounds: list[tuple[ParameterRole, str]]) -> Interval:
-    """The rows of a key whose first order column is within all bounds. NULLs are within none."""
+    """Return the interval of rows whose first order column is within all bounds. NULLs are within none."""
     starts, ends = [_nulls_end(column)], [_nulls_start(column)]
     for role, value in bounds:
-        # `> v` begins behind v where the order ascends, and ends before v where it descends.
+        # `> v` begins after v in ascending order, and ends before v in descending order.
         cut = Cut((value,), behind=(role in (ParameterRole.GREATER, ParameterRole.AT_MOST)) != column.descending)
         lower = role in (ParameterRole.GREATER, ParameterRole.AT_LEAST)
         (starts if lower != column.descending else ends).append(cut)
@@ -127,7 +127,7 @@ def _nulls_start(column: OrderColumn) -> Cut:
 
 
 def check_of(info: ViewInfo, values: Values) -> bytes:
-    """What the page tokens of a read carry, so that no other read takes them."""
+    """Return the check that ties page tokens to this read."""
     return content_hash("\0".join([info.sql, *_spelled(values)]).encode())[:CHECK_BYTES]
 
 

@@ -1,6 +1,6 @@
-"""The rows of an entry in the order of the store, within what is covered of its key.
+"""Scan of an entry's rows in the order of the store, within the covered part of its key.
 
-Not here: what of them is answered (`pages`), whole answers in the plain case, which need no order (`reader`).
+Not here: pages (`pages`); whole answers in the plain case, which need no order (`reader`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,24 +21,24 @@ from service.leaf_store.layout import (
 )
 from service.leaf_store.transaction import LeafTransaction
 
-#: A row's suffix, JSON and how many copies there are.
+#: A row's suffix, JSON and number of copies.
 Record = tuple[bytes, bytes, int]
 _EVERYTHING: Places = (b"", None)
 _NO_COUNT = bytes(4)
-#: So many rows are looked through faster than one place is found.
+#: Scanning this many rows is faster than finding one place.
 _LOOK_THROUGH = 4
 _BEHIND_HASHES = b"\xff" * (HASH_BYTES + 1)
 
 
 class NotCoveredError(Exception):
-    """What a read needs goes on beyond what is covered: a miss."""
+    """The read needs rows beyond the covered part: a miss."""
 
 
 def covered_rows(
     txn: LeafTransaction, name: bytes, entry: bytes, wanted: Places = _EVERYTHING, *, all_wanted: bool = True
 ) -> Iterator[Record]:
-    """The rows from a place on, before another. NotCoveredError if coverage ends before that: where it ends, or, with
-    `all_wanted`, at once."""
+    """Return the rows from one place up to another. Raises NotCoveredError if coverage ends before that: at its end
+    or, with `all_wanted`, immediately."""
     start, end = wanted
     if end is not None and end <= start:
         return
@@ -56,7 +56,7 @@ def covered_rows(
 
 
 def picked_rows(txn: LeafTransaction, name: bytes, entry: bytes, places: Sequence[bytes]) -> Iterator[Record]:
-    """The rows whose places are among some; what is asked for twice is there once."""
+    """Return the rows at some places; a repeated place is answered once."""
     rows = int.from_bytes(entry[ROWS_SLICE], "big")
     if not rows and entry[0] != PART:
         return
@@ -67,7 +67,7 @@ def picked_rows(txn: LeafTransaction, name: bytes, entry: bytes, places: Sequenc
                 yield record
         return
     for place in sorted(set(places)):
-        # A row's suffix goes on with its hash: behind them all is what no hash can be.
+        # A row's hash follows in its suffix: no hash is greater than this end.
         yield from covered_rows(txn, name, entry, (place, place + _BEHIND_HASHES))
 
 
@@ -93,7 +93,7 @@ def _plain_rows(txn: LeafTransaction, name: bytes, start: bytes, end: bytes | No
 
 
 def _special_rows(txn: LeafTransaction, name: bytes, start: bytes, end: bytes | None) -> Iterator[Record]:
-    """A suffix that was cut does not sort right in the tree, but only among those that begin with the same bytes."""
+    """Sort rows with cut suffixes: the tree orders them only by their first bytes."""
     n = len(name)
     kept = MAX_KEY_BYTES - n - HASH_BYTES
     group: list[Record] = []
@@ -117,8 +117,8 @@ def _record(suffix: bytes, value: bytes) -> Record:
 
 
 def _records(txn: LeafTransaction, name: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of an entry's rows as the tree has them, from about `start` on, never behind it."""
-    # Bytes that a suffix keeps however long it is. Without a place to start at: behind the entry itself.
+    """Return keys and values of an entry's rows in the order of the tree, from `start` or somewhat before it."""
+    # Bytes that are never cut from a suffix. Without a start: after the entry itself.
     kept = start[: MAX_KEY_BYTES - len(name) - HASH_BYTES] or b"\0"
     with txn.cursor() as cursor:
         found = cursor.set_range(name + kept)

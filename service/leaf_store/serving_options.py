@@ -1,4 +1,4 @@
-"""How a view's answers are served, as far as workers need to know: the options of its definition."""
+"""Options of a view's definition that workers need."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class OnLag(StrEnum):
-    """What a read does when answers are older than the view allows."""
+    """Handling of reads when answers are older than the view allows."""
 
     SERVE = "serve"
     WAIT = "wait"
@@ -18,27 +18,26 @@ class OnLag(StrEnum):
 class Serving:
     """Part of a view's entry in the catalog."""
 
-    #: The Cache-Control header of its answers; None: the service's own.
+    #: The Cache-Control header of its answers; None: the service's default.
     cache_control: str | None = None
-    #: A read that misses is answered by the upstream, also while the view is being built.
+    #: A miss is answered by the upstream, also while the view is being built.
     forwards: bool = False
-    #: Integers of 64 bits are strings.
+    #: 64-bit integers are rendered as strings.
     bigint_text: bool = False
-    #: How far behind the upstream answers may be, and what is done when they are further.
+    #: Maximum age of answers, and the handling of older ones.
     max_lag_ms: int | None = None
     on_lag: OnLag = OnLag.SERVE
-    #: For how long an answer may be given that was good, while it is computed again; 0: not at all.
+    #: Time for which an outdated answer may be returned while it is recomputed; 0: never.
     stale_ms: int = 0
-    #: Answers too large to be held are sent as the upstream's rows come.
+    #: Answers too large for the store are streamed as the upstream returns them.
     streams: bool = False
-    #: It is not in the document: nobody has named it.
+    #: The view has no name of its own and is left out of the OpenAPI document.
     hidden: bool = False
 
     @staticmethod
     def of(fields: dict[str, Any]) -> "Serving":
-        """From its record."""
         return Serving(**{**fields, "on_lag": OnLag(fields["on_lag"])})
 
 
-#: Nothing was asked for.
+#: The defaults.
 SERVING = Serving()

@@ -8,7 +8,7 @@ import lmdb
 
 
 class Cursor(Protocol):
-    """A place in the tree. Behind the last record its key and value are empty."""
+    """A place in the tree. After the last record its key and value are empty."""
 
     def set_key(self, key: bytes, /) -> bool: ...
     def set_range(self, key: bytes, /) -> bool: ...
@@ -23,7 +23,7 @@ class Cursor(Protocol):
 
 
 class LeafTransaction(Protocol):
-    """A snapshot for readers; for the writer, all or nothing."""
+    """A snapshot for readers; an atomic transaction for the writer."""
 
     def get(self, key: bytes, /) -> bytes | None: ...
     def put(self, key: bytes, value: bytes, /, *, overwrite: bool = True) -> bool: ...
@@ -36,5 +36,5 @@ class LeafTransaction(Protocol):
 
 
 def begin(environment: lmdb.Environment, *, write: bool = False) -> LeafTransaction:
-    """Begin one; as a context it commits at the end, or aborts if that is an exception."""
+    """Begin a transaction; as a context it commits at the end, or aborts on an exception."""
     return cast(LeafTransaction, environment.begin(write=write))

@@ -1,7 +1,7 @@
-"""Since when answers of the leaf store are what they are: they are exact from there to the store's position.
+"""Earliest position of an answer: it is exact from there to the store's position.
 
-*Invariants*: never too early. Where it is not known, that is said, and the store's position is the earliest that is
-sure.
+*Invariants*: the position is never too early. If it is unknown, None is returned, and only the store's position is
+certain.
 """
 
 from collections.abc import Iterable
@@ -17,19 +17,19 @@ from service.leaf_store.transaction import LeafTransaction
 def unchanged_since(
     txn: LeafTransaction, info: ViewInfo, values: Values, window: PageWindow | None = None
 ) -> Position | None:
-    """Since when a covered answer has not changed; None: that is not known."""
+    """Return the position since which a covered answer is unchanged; None: unknown."""
     entries = [txn.get(entry_key(info.head, key)) for key in request_of(info, values, window).keys]
     known = [entry for entry in entries if entry is not None]
-    # A key of a full view that has no rows: whether it ever had is not known.
+    # A key of a full view without rows may have had rows before.
     return since_of(txn, info, known) if len(known) == len(entries) else None
 
 
 def since_of(txn: LeafTransaction, info: ViewInfo, entries: Iterable[bytes]) -> Position:
-    """Since when what these entries of a view say, all of it, has not changed."""
+    """Return the position since which all these entries of a view are unchanged."""
     mark = txn.get(info.head)
     changed = [entry[SINCE_SLICE] for entry in entries]
     since = int.from_bytes(max(changed), "big") if changed else 0
     if mark is not None:
         since = max(since, MARK.unpack(mark)[0])
-    # An answer that expired may have been another one at that very version.
+    # The answer that expired at this version may have been different.
     return since + info.refreshed

@@ -1,8 +1,8 @@
-"""The one writer of the leaf store; lives in the engine process.
+"""Writer of the leaf store, in the engine process.
 
-*Invariants*: one LMDB commit carries all effects of a step with the position and the catalog they belong to; a commit
-that fails leaves readers, and the byte counts, at the one before. Nothing is synced: the store lives in shared memory
-and a cold start rebuilds it.
+*Invariants*: one LMDB commit carries all effects of a step with their position and catalog; a commit that fails
+leaves readers, and the byte counts, at the previous one. Nothing is synced: the store lives in shared memory and a
+cold start rebuilds it.
 """
 
 import time
@@ -29,7 +29,7 @@ from service.leaf_store.reserve import Reserve
 from service.leaf_store.serving_options import SERVING, Serving
 from service.leaf_store.transaction import begin
 
-#: Slots of readers that died are freed every so many commits: each of them keeps the pages of its time from reuse.
+#: Commits between checks for slots of dead readers, whose old pages cannot be reused.
 _COMMITS_PER_READER_CHECK = 4096
 
 
@@ -44,7 +44,7 @@ class LeafWriter:
     """
 
     def __init__(self, path: Path, map_bytes: int = 1 << 30) -> None:
-        """Opens (creates) the store in directory `path`. `map_bytes` is the map's first size; it grows by itself."""
+        """Open or create the store in directory `path`. `map_bytes` is the map's initial size; it grows as needed."""
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._environment = lmdb.open(
@@ -64,32 +64,32 @@ class LeafWriter:
         self._views: dict[ViewId, ViewInfo] = {}
         self._records: dict[ViewId, tuple[ViewInfo, bytes]] = {}
         self._bytes: defaultdict[ViewId, int] = defaultdict(int)
-        #: Views with a row that cannot be encoded: they have nothing here until they are dropped.
+        #: Views with a row that cannot be encoded; they have no records until they are dropped.
         self._failed: dict[ViewId, Exception] = {}
         state = self._reader.state()
         self._catalog_version = 0 if state is None else state.catalog_version
         self._epoch = "" if state is None else state.epoch
         self._one_by_one = 0 if state is None else state.one_by_one
-        # A store that had to be thrown away does not say, but readers of it may be there still.
+        # A discarded store leaves no last id, but it may still have readers.
         self._last_id = max(self._stored_id(), int(time.time()))
         self._catalog_changed = True
         self._catalog_held = False
         self._commits = 0
-        #: The partly covered keys that the last commit changed and that had many rows, with how many.
+        #: Partly covered keys with many rows that the last commit changed, and their numbers of rows.
         self.large_parts: dict[tuple[ViewId, Key], int] = {}
 
     @property
     def reader(self) -> LeafReader:
-        """Reads in this process (LMDB allows one open environment a process). Sees the last commit."""
+        """The reader of this process (LMDB allows one open environment a process). It sees the last commit."""
         return self._reader
 
     @property
     def epoch(self) -> str:
-        """The continuity that the next commit is of."""
+        """The epoch of the next commit."""
         return self._epoch
 
     def new_id(self) -> ViewId:
-        """An id that no view of this store ever had, in any process: readers may still hold those of before."""
+        """Return an id that no view of this store ever had, in any process: readers may still hold old ids."""
         self._last_id += 1
         return ViewId(self._last_id)
 
@@ -99,7 +99,7 @@ class LeafWriter:
         return 0 if record is None else int(LAST_ID.unpack(record)[0])
 
     def reset(self, epoch: str) -> None:
-        """Discard everything at once, for readers too: views, rows, position. `epoch` names the new continuity."""
+        """Discard everything at once, for readers too: views, rows, position. `epoch` names the new epoch."""
         with self._environment.begin(write=True) as txn:
             txn.drop(self._environment.open_db(txn=txn), delete=False)
             txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
@@ -117,13 +117,13 @@ class LeafWriter:
         self._catalog_held = False
 
     def hold_catalog(self) -> None:
-        """Readers go on with the views of the last catalog, whatever is registered, until `reset`."""
+        """Leave readers with the views of the last catalog until `reset`, whatever is registered."""
         self._catalog_held = True
 
     @contextmanager
     def catalog_held(self) -> Iterator[None]:
-        """Views that are registered meanwhile become visible together, at the end: until then readers know the views of
-        the last catalog, and know that they do not know any better. A commit must have been made by the end."""
+        """Publish the views that are registered in the block together, at its end: until then readers have the views
+        of the last catalog, marked as outdated. A commit must have been made by the end."""
         self._catalog_held = True
         try:
             yield
@@ -134,7 +134,7 @@ class LeafWriter:
                 self.commit([], state.position, state.at_ms)
 
     def set_epoch(self, epoch: str) -> None:
-        """Name a new continuity from the next commit on, whose effects evict what the old one covered."""
+        """Set a new epoch from the next commit on, whose effects evict all keys of the old one."""
         self._epoch = epoch
 
     def register(
@@ -148,10 +148,10 @@ class LeafWriter:
         serving: Serving = SERVING,
         never_null: Collection[int] = (),
     ) -> None:
-        """Make `view` known. Unless `listed`, its name goes on meaning what it did until `publish(view)`.
+        """Register `view`. Unless `listed`, its name denotes the previous view until `publish(view)`.
 
-        `refreshed`: what is filled are the upstream's own answers; a key is all parameters as they were given, NULL is
-        like any other value, and a list is the text of an array.
+        `refreshed`: fills are answers of the upstream; a key has all parameters as given, NULL is like any other
+        value, and a list is the text of an array.
         """
         encoder = self._encoders[view] = ViewEncoder(view, plan, refreshed, serving.bigint_text)
         null_rows = None
@@ -161,7 +161,7 @@ class LeafWriter:
         self._catalog_changed = True
 
     def publish(self, view: ViewId) -> None:
-        """From the next commit on, the name of `view` means it (a replacement that is ready)."""
+        """Let the name of `view` denote it from the next commit on (a replacement that is ready)."""
         name = self._views[view].name
         for other, info in self._views.items():
             if info.name == name:
@@ -169,20 +169,21 @@ class LeafWriter:
         self._catalog_changed = True
 
     def set_status(self, view: ViewId, status: str, reason: str | None = None) -> None:
-        """``building``, ``ready``, ``quarantined`` or ``broken``, from the next commit on."""
+        """Set ``building``, ``ready``, ``quarantined`` or ``broken``, from the next commit on."""
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
 
     @property
     def most_bytes(self) -> int:
-        """How much may be held as the file system is now."""
+        """Return the maximum bytes of contents for the file system's current room."""
         return self._reserve.contents_bytes
 
     def commit(
         self, effects: Iterable[LeafEffect], position: Position, at_ms: int, *, together: bool = False
     ) -> dict[ViewId, Exception]:
-        """One LMDB commit: all effects, in their order, with the position they are exact at. Also without effects.
-        `together`: they are those of several transactions. Views that failed in it have no records from now on."""
+        """Commit all effects in their order, with the position at which they are exact; effects may be empty.
+        `together`: they come from several transactions. Returns the views that failed, which have no records from
+        now on."""
         effects = list(effects)
         dropped = [effect.view for effect in effects if type(effect) is LeafDrop]
         views = [info for view, info in self._views.items() if view not in dropped]
@@ -206,7 +207,7 @@ class LeafWriter:
                     txn.put(META_KEY, META.pack(position, at_ms, version, one_by_one) + self._epoch.encode())
                 break
             except lmdb.MapFullError:
-                # The transaction is gone as a whole. Readers follow the new size by themselves.
+                # The transaction is aborted as a whole. Readers follow the new size by themselves.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._collations.stored(written)
         self._catalog_version = version
@@ -219,14 +220,14 @@ class LeafWriter:
         return failed
 
     def _record(self, info: ViewInfo) -> bytes:
-        """A view's part of the catalog, made once: each change of one view writes those of all."""
+        """Return a view's part of the catalog, cached: a change of one view writes the parts of all."""
         known = self._records.get(info.id)
         if known is None or known[0] is not info:
             known = self._records[info.id] = info, dump_view(info, self._collations.digest)
         return known[1]
 
     def _settle(self, grown: dict[ViewId, int], dropped: list[ViewId]) -> None:
-        """What follows from a commit that succeeded."""
+        """Update the state after a successful commit."""
         for view, more in grown.items():
             self._bytes[view] += more
         for view in self._failed:
@@ -243,47 +244,44 @@ class LeafWriter:
     def render(
         self, view: ViewId, rows: Sequence[Row], values: Values, window: PageWindow | None = None
     ) -> StoredAnswer:
-        """An answer from rows that the upstream computed (a forwarded read), not the leaf store.
+        """Return an answer from rows that the upstream computed (a fallback), not the leaf store.
 
-        `rows` are rows of the view's relation in the order of the answer, its LIMIT and OFFSET done; columns that
-        readers do not see may be NULL. ValueError: the window's token is not one of this read.
+        `rows` are rows of the view's relation in the order of the answer, after LIMIT and OFFSET; columns that
+        readers do not see may be NULL. Raises ValueError if the page's token does not belong to this read.
         """
         return answer_of(self._encoders[view].encode_answer(rows), self._views[view], values, window)
 
     def has(self, view: ViewId) -> bool:
-        """Whether a view is registered: it may be gone while somebody waits for what it answers."""
+        """Whether a view is registered: it may be dropped while a request waits for its answer."""
         return view in self._views
 
     def info(self, view: ViewId) -> ViewInfo:
-        """What readers know of a registered view."""
         return self._views[view]
 
     @property
     def total_bytes(self) -> int:
-        """Keys, values and their overhead, of all views."""
+        """Return the bytes of keys, values and overhead of all views."""
         return sum(self._bytes.values())
 
     def bytes_by_view(self) -> Mapping[ViewId, int]:
-        """Bytes of each view: not a copy, it goes on changing."""
+        """Return the bytes of each view: a live mapping, not a copy."""
         return self._bytes
 
     @property
     def used_bytes(self) -> int:
-        """Memory that the store's contents take: whole pages, what is unused in them included."""
+        """Return the memory of the store's contents: whole pages, unused space in them included."""
         stat = self._environment.stat()
         return int(stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]))
 
     @property
     def resident_bytes(self) -> int:
-        """Memory that was ever written to: `used_bytes`, and pages that are free for what comes next."""
+        """Return the memory of all pages ever written: `used_bytes`, and free pages."""
         return int(self._environment.stat()["psize"] * (self._environment.info()["last_pgno"] + 1))
 
     @property
     def map_bytes(self) -> int:
-        """The size that the map has grown to."""
         return int(self._environment.info()["map_size"])
 
     def close(self) -> None:
-        """Close the environment (the reader's too)."""
         self._reserve.close()
         self._environment.close()

@@ -1,6 +1,6 @@
-"""What a request asks for, in parts for the shards that answer them, and the answers back in the order of the request.
+"""Split of a request into parts for shards, and the order of the parts' answers.
 
-Not here: which shard that is (`service.worker.shards.placement`).
+Not here: the choice of shards (`service.worker.shards.placement`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ U = TypeVar("U")
 
 @dataclass(slots=True)
 class ShardPart(Generic[T]):
-    """What one shard is asked for, and where each of it stands in the request."""
+    """The items of one shard, and their places in the request."""
 
     shard: int
     items: list[T] = field(default_factory=list)
@@ -21,7 +21,7 @@ class ShardPart(Generic[T]):
 
 
 def split(items: Iterable[T], shards: Iterable[int]) -> list[ShardPart[T]]:
-    """The parts, each of one shard, in the order in which these are first named."""
+    """Return the parts, one for each shard, in the order of the shards' first items."""
     parts: dict[int, ShardPart[T]] = {}
     for place, (item, shard) in enumerate(zip(items, shards, strict=True)):
         part = parts.get(shard)
@@ -33,7 +33,7 @@ def split(items: Iterable[T], shards: Iterable[int]) -> list[ShardPart[T]]:
 
 
 def joined(parts: Sequence[ShardPart[T]], answers: Sequence[Sequence[U]]) -> list[U]:
-    """The answers of all parts, each part's in the order of its items, as the request has them."""
+    """Return the answers of all parts in the order of the request."""
     placed = {
         place: answer
         for part, of_part in zip(parts, answers, strict=True)
