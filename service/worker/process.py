@@ -43,18 +43,18 @@ from service.worker.subscriptions.socket_protocol import SocketProtocol
 if TYPE_CHECKING:
     from service.ground.tracing import Tracing
 
-#: How often a worker reports its counters, and what was read.
+#: Interval of a worker's reports: counters and sampled reads.
 _REPORT_S = 1.0
-#: How often a worker that was started first looks for the leaf store.
+#: Interval at which a worker that starts before the engine looks for the leaf store.
 _LOOK_S = 0.02
-#: Files that a worker has open beside its connections.
+#: Open files of a worker besides its connections.
 _OTHER_FILES = 64
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
-    """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM.
+    """Run the process: serve on `listener` (bound by the supervisor, shared by all workers) until SIGTERM.
 
-    May be started before the engine process has created the leaf store: it then waits for it.
+    If the engine has not created the leaf store yet, wait for it.
     """
     paths = ((config.leaf_path, config.engine_socket), *config.others)
     readers = [_reader(leaf) for leaf, _ in paths]
@@ -72,7 +72,7 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.drain
     server.give_up = partial(_close_all, engines)
-    # What is there now stays: a collection would only walk it again and again.
+    # The present objects live as long as the process; exclude them from collections.
     gc.freeze()
     gc.enable()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -105,32 +105,30 @@ def _app(config: WorkerConfig, readers: Sequence[LeafReader], engines: Sequence[
 
 
 def access_log_of(settings: AccessLogSettings, app: HotRoute | Router, config: WorkerConfig) -> AccessLog:
-    """What writes down what `app` reads."""
+    """Return the access log for the reads of `app`."""
     texts = KeyTexts(config.claims_key, settings.sample_rate if settings.sample == "keys" else 1.0)
     return AccessLog(settings, app.reads, texts, config.number)
 
 
 class Outside(Protocol):
-    """The part of a worker's configuration that is about what a request passes first."""
+    """The part of a worker's configuration that wrappers need."""
 
     @property
-    def http(self) -> HttpSettings:
-        """Bounds of requests."""
-        ...
+    def http(self) -> HttpSettings: ...
 
     @property
     def auth(self) -> AuthSettings | None:
-        """Who is let in; None: everybody."""
+        """Authentication; None: every client is admitted."""
         ...
 
     @property
     def slow_ms(self) -> float:
-        """What takes longer is logged."""
+        """Slower requests are logged."""
         ...
 
 
 def wrapped(app: DirectApp, config: Outside, log: AccessLog | None = None) -> DirectApp:
-    """The application within what a request passes first: only what is configured, so that the rest costs nothing."""
+    """Return the application within its configured wrappers; others cost nothing."""
     if log is not None:
         app = LoggedApp(app, log)
     if config.http.compress_bytes:
@@ -143,14 +141,14 @@ def wrapped(app: DirectApp, config: Outside, log: AccessLog | None = None) -> Di
 
 
 def waiting_of_client(config: Outside) -> int | None:
-    """How many requests of one client may wait; None: as many as there may be. By address, a proxy would be one."""
+    """Return the limit on waiting requests of a client; None: unlimited. By address, all clients of a proxy would be
+    one."""
     if config.http.client_waiting_reads is not None:
         return config.http.client_waiting_reads
     return None if config.auth is None else max(1, config.http.waiting_reads // 4)
 
 
 def limits_of(http: HttpSettings) -> ReadLimits:
-    """The bounds of requests."""
     return ReadLimits(
         read_timeout_s=http.read_timeout_s,
         max_body_bytes=http.max_body_bytes,
@@ -162,7 +160,7 @@ def limits_of(http: HttpSettings) -> ReadLimits:
 
 
 def allow_files(files: int) -> None:
-    """As many open files as that, if the system lets us: a process may open fewer than it has connections."""
+    """Raise the limit on open files, as far as the system allows: the default may be below the connections' number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = files if hard == resource.RLIM_INFINITY else min(files, hard)
     if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
@@ -170,7 +168,7 @@ def allow_files(files: int) -> None:
 
 
 def server_of(app: Any, graceful_shutdown_s: float, limits: ConnectionLimits | None = None) -> DrainingServer:
-    """The HTTP server of a worker."""
+    """Return the HTTP server of a worker."""
     limits = limits or ConnectionLimits()
     return DrainingServer(
         uvicorn.Config(
@@ -178,7 +176,7 @@ def server_of(app: Any, graceful_shutdown_s: float, limits: ConnectionLimits | N
             http=bounded(limits),
             loop="uvloop",
             ws=SocketProtocol,
-            # What clients say is short; and compressing would be done anew for each of a topic's subscribers.
+            # Clients' messages are short, and compression would be repeated for each subscriber of a topic.
             ws_max_size=1 << 20,
             ws_per_message_deflate=False,
             lifespan="off",
@@ -226,7 +224,7 @@ async def _serve(
 
 
 async def _close_all(engines: Sequence[EngineClient]) -> None:
-    """Who still waits for an engine is told that there is none."""
+    """Close the engine clients; waiting requests get a problem."""
     await asyncio.gather(*(engine.close() for engine in engines))
 
 

@@ -1,6 +1,6 @@
-"""What a worker counts beside its reads, and its last errors: a part of what it reports once a second.
+"""Counters of a worker other than reads, and its last errors, for its report once a second.
 
-All of it is counted where it happens anyway; nothing here is on the way of a request.
+All values are counted elsewhere; nothing here is on the path of a request.
 """
 
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ from service.ground.open_files import files_left
 from service.protocol.wire import EngineClient
 from service.worker.access_log.log import AccessLog
 
-#: Of the errors since the last report, those that are sent.
+#: Maximum errors of a report.
 _MOST_ERRORS = 20
 
 
 @dataclass(slots=True)
 class WorkerTelemetry:
-    """Counts since the worker's start. *State*: `_told` errors were reported."""
+    """Counters since the worker's start. *State*: `_told` errors were reported."""
 
     server: uvicorn.Server
     engine: EngineClient
     access_log: AccessLog | None = None
-    #: Of requests that several shards answered, how they came to one version.
+    #: Batches over several shards, by the way in which they reached one version.
     outcomes: Mapping[str, int] = field(default_factory=dict)
     _told: int = field(default=0, init=False)
 
     def counted(self) -> dict[str, Any]:
-        """What the report says; the errors are those since the last one."""
+        """Return the report; its errors are those since the last one."""
         state, log = self.server.server_state, self.access_log
         errors = RECENT_ERRORS.newest_first()[: min(RECENT_ERRORS.seen - self._told, _MOST_ERRORS)]
         self._told = RECENT_ERRORS.seen

@@ -1,7 +1,7 @@
-"""Around a worker's application: requests that are sampled are spans of a trace. With the same two faces (`DirectApp`).
+"""Traces of sampled requests, as a wrapper of a `DirectApp`.
 
-*Theory*: the decision is made before a span is, so that a request that is not sampled costs a look at its headers. One
-that brings a ``traceparent`` has decided itself; of the others a share is taken.
+*Theory*: a request is sampled or not before a span is made, so that one that is not costs a scan of its headers. A
+``traceparent`` header decides; of the other requests a share is sampled.
 """
 
 import re
@@ -18,9 +18,9 @@ from service.web.deferred import DeferredReply, DirectApp
 from service.web.messages import Headers, Receive, Reply, Scope, Send
 from service.worker.reads.view_reads import VIEWS_PATH
 
-#: Where a scope has what was decided before the request went the ordinary way.
+#: Scope key of a decision that was made before the request was given to a task.
 _DECIDED = "upquery.trace"
-#: And the trace that it belongs to, for logs.
+#: Scope key of the trace's id, for logs.
 TRACE_ID = "upquery.trace_id"
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
 _PATHS = frozenset({"/v1/read", "/v1/query", "/v1/checkpoint", "/openapi.json"})
@@ -29,7 +29,7 @@ _Begun = tuple[Context, int]
 
 
 class TracedApp:
-    """ASGI: `app`, whose sampled requests are traced. Also `DirectApp`."""
+    """A `DirectApp`: `app`, whose sampled requests are traced."""
 
     def __init__(self, app: DirectApp, tracing: Tracing, sample_rate: float, random: Random | None = None) -> None:
         self._app = app
@@ -41,7 +41,6 @@ class TracedApp:
         self._random = (random or Random()).random
 
     def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
-        """The response, if it can be given at once."""
         begun = self._begun(scope["headers"])
         reply = self._answer(scope, body)
         if not isinstance(reply, Reply):
@@ -53,7 +52,6 @@ class TracedApp:
         return reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         begun = None
         if scope["type"] == "http":
             begun = scope.pop(_DECIDED) if _DECIDED in scope else self._begun(scope["headers"])
@@ -68,7 +66,7 @@ class TracedApp:
                 headers = message.get("headers", [])
                 _answered(span, message["status"], headers)
                 if message["status"] == 200 and not any(name == b"content-length" for name, _ in headers):
-                    # A stream, which may go on for long.
+                    # A stream, which may run for a long time.
                     span.end()
             await send(message)
 
@@ -80,7 +78,7 @@ class TracedApp:
                 span.end()
 
     def _begun(self, headers: Headers) -> _Begun | None:
-        """What the request's span belongs to, and when it begins; None if it is not sampled."""
+        """Return the parent and the begin of the request's span; None if it is not sampled."""
         parent = state = None
         for name, value in headers:
             if name == b"traceparent":

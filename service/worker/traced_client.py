@@ -1,4 +1,4 @@
-"""Spans of questions that a worker asks the engine process."""
+"""Spans of a worker's calls to the engine process."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from service.protocol.wire import EngineClient
 
 
 class TracedEngineClient(EngineClient):
-    """A worker's side of the socket, whose questions carry the span that they belong to."""
+    """A worker's side of the socket, whose calls carry the current span."""
 
     def __init__(self, path: Path, tracing: Tracing) -> None:
         super().__init__(path)

@@ -163,7 +163,7 @@ def test_a_large_answer_ends_with_its_client_or_its_database(
         database.execute(kill.replace("%s", str(connection)))
         with pytest.raises(httpx.RemoteProtocolError):
             list(parts)
-    until(lambda: "a large answer was broken off" in service.log.read_text())
+    until(lambda: "a large answer was aborted" in service.log.read_text())
     # No more of them than the database has connections for; each ends with its client.
     with ExitStack() as readers:
         answers = [readers.enter_context(HTTP.stream("GET", url, headers=PATIENT)) for _ in range(4)]

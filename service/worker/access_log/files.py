@@ -1,9 +1,8 @@
-"""The files of one worker's access log: begun, finished, removed when there are too many.
+"""Files of one worker's access log: creation, completion, and removal of the oldest.
 
-A file that is being written has a name that begins with ``_``, which Spark and its like pass over; it gets its own name
-when it is finished.
+The name of an unfinished file begins with ``_``, which Spark and similar readers skip; a finished file is renamed.
 
-*Invariants*: a finished file is whole, and never changes. A worker touches no files but its own.
+*Invariants*: a finished file is complete and never changes. A worker touches only its own files.
 """
 
 import itertools
@@ -20,7 +19,7 @@ from service.worker.reads.notes import Outcome
 
 
 class Line(NamedTuple):
-    """A read. `reads`: how many its request had."""
+    """A logged read. `reads`: number of reads of its request."""
 
     time_us: int
     logged: LoggedKey
@@ -35,24 +34,24 @@ _OUTCOMES = {outcome: outcome.encode() for outcome in Outcome}
 
 
 class Form(Protocol):
-    """How lines are written to a file."""
+    """Format of a log file."""
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Some more. OSError."""
+        """Append lines. Raises OSError."""
         ...
 
     def close(self) -> None:
-        """No more lines follow. OSError."""
+        """Complete the file. Raises OSError."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """What the file has so far, about."""
+        """Return the approximate size of the file."""
         ...
 
 
 class JsonLines:
-    """One JSON object on each line."""
+    """One JSON object a line."""
 
     def __init__(self, path: Path, tail: bytes) -> None:
         self._file = path.open("wb", buffering=0)
@@ -60,7 +59,6 @@ class JsonLines:
         self.size_bytes = 0
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Some more. OSError."""
         tail = self._tail
         data = b"".join(
             b'{"time_us":%d,%b,"outcome":"%b","rows_bytes":%b,"duration_us":%d,"status":%d,"reads":%d,%b'
@@ -81,7 +79,7 @@ class JsonLines:
             while left:
                 left = left[self._file.write(left) :]
         except OSError:
-            # Of a line that does not fit, nothing is to stay.
+            # Remove a line that was written in part.
             with suppress(OSError):
                 self._file.seek(self.size_bytes)
                 self._file.truncate()
@@ -89,14 +87,13 @@ class JsonLines:
         self.size_bytes += len(data)
 
     def close(self) -> None:
-        """No more lines follow."""
         self._file.close()
 
 
 class Files:
-    """Where one worker's lines go.
+    """The files of one worker's lines.
 
-    *State*: `_form` is the file that is being written, since `_since_s`, if there is one.
+    *State*: `_form` is the unfinished file, open since `_since_s`, if there is one.
     """
 
     def __init__(self, settings: AccessLogSettings, worker: int) -> None:
@@ -108,16 +105,16 @@ class Files:
         self._since_s = 0.0
 
     def finish_left(self) -> None:
-        """Finish what an earlier worker of this number did not. OSError."""
+        """Finish the files that an earlier worker of this number left unfinished. Raises OSError."""
         for left in self._settings.path.glob(f"_access-{self._worker}-*"):
             if left.suffix == ".parquet":
-                # Without its last bytes nobody can read it.
+                # A Parquet file without its footer is unreadable.
                 left.unlink()
             else:
                 _publish(left)
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Write them, to another file if this one is large or old. OSError."""
+        """Write lines, and begin another file if this one is large or old. Raises OSError."""
         if lines:
             self._opened().write(lines)
         form = self._form
@@ -127,7 +124,7 @@ class Files:
             self.close()
 
     def close(self) -> None:
-        """Finish the file. OSError."""
+        """Finish the file. Raises OSError."""
         form, self._form = self._form, None
         if form is not None:
             form.close()

@@ -1,7 +1,7 @@
-"""Keys as the access log has them: texts of parameters, in order, without what tokens say.
+"""Keys in the access log: texts of parameters, in order, without claims.
 
-*Invariants*: a value that comes from a claim is not written: a keyed hash of it is, or nothing. The same key has the
-same text, on every worker, and after a restart with the same state directory.
+*Invariants*: a value from a claim is written as a keyed hash or not at all. Equal keys have equal texts on every
+worker, and after a restart with the same state directory.
 """
 
 import os
@@ -25,8 +25,8 @@ _ALL = 1 << 32
 
 
 class LoggedKey(NamedTuple):
-    """A key of a view. `kept`: which of its texts make the key that is kept; `lists`: which of those are lists, each of
-    whose values is a key. `json` is what a line says of all that."""
+    """A key of a view. `kept`: indexes of the texts that make the materialized key; `lists`: those of them that are
+    lists, each of whose values is a key. `json` is all of that in a line."""
 
     view: str
     key: Sequence[str | None]
@@ -37,14 +37,14 @@ class LoggedKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyTexts:
-    """Makes texts of keys. `claims_key`: what hashes of claims are keyed with; None: they are left out."""
+    """Conversion of keys to texts. `claims_key`: the hash key for claims; None: claims are left out."""
 
     claims_key: bytes | None
-    #: Of keys, the share that is logged.
+    #: Share of the keys that is logged.
     share: float = 1.0
 
     def of(self, info: ViewInfo, values: Values) -> LoggedKey | None:
-        """The key of a read; None if it is not one of the sample."""
+        """Return the key of a read; None if it is not in the sample."""
         texts = [
             self._claim(value) if parameter.is_claim else _text(value)
             for parameter, value in zip(info.parameters, values, strict=True)
@@ -65,8 +65,8 @@ class KeyTexts:
 
 
 def kept_of(info: ViewInfo) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which parameters of a view make the keys that are kept: not those that pick rows of a key, bounds and limits. Of
-    them, those that take a list. Of a view that is run again each list is a value."""
+    """Return the parameters that make materialized keys (not row selections, bounds and limits), and those of them
+    that take a list. In refresh views each list is a value."""
     if info.refreshed:
         return tuple(range(len(info.parameters))), ()
     equal = [place for place, p in enumerate(info.parameters) if p.role in (ParameterRole.EQUAL, ParameterRole.LIST)]
@@ -75,12 +75,12 @@ def kept_of(info: ViewInfo) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _text(value: Given) -> str | None:
-    """Of a list, its JSON."""
+    """Return a value's text; of a list, its JSON."""
     return orjson.dumps(value).decode() if isinstance(value, tuple) else value
 
 
 def claims_key(state_directory: Path) -> bytes:
-    """What hashes of claims are keyed with; made when it is first asked for. OSError."""
+    """Return the hash key for claims, created at its first use. Raises OSError."""
     path = state_directory / _KEY_FILE
     state_directory.mkdir(parents=True, exist_ok=True)
     try:

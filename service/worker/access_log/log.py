@@ -1,12 +1,11 @@
-"""The access log of one worker: what was read is put aside while requests are answered, and written some time later.
+"""Access log of one worker: reads are recorded while requests are answered, and written later.
 
-*Theory*: a hit may cost little more for being logged, so what is put aside is only what is at hand: times, the path,
-the query string. What key that is, is worked out in slices between requests, on the same loop, since a thread would
-keep the interpreter for longer than a hit takes; only files are written by one. Keys that were read lately are
-remembered.
+*Theory*: logging may add little to the cost of a hit, so only available data is recorded: times, the path, the query
+string. The keys are computed in slices between requests, on the same event loop, since a thread would hold the
+interpreter for longer than a hit takes; a thread only writes the files. Recent keys are cached.
 
-*Invariants*: at most `buffer_reads` wait; what comes on top is not written, and counted as dropped. Nothing of what a
-request's headers say is written.
+*Invariants*: at most `buffer_reads` are waiting; further ones are dropped and counted. Request headers are never
+written.
 """
 
 import asyncio
@@ -29,27 +28,27 @@ from service.worker.reads.notes import Noted, Outcome
 from service.worker.reads.reads import ViewRoute
 from service.worker.reads.view_reads import VIEWS_PATH
 
-#: How often what waits is written.
+#: Interval at which recorded reads are written.
 _WRITE_S = 0.5
-#: Reads whose keys are worked out without a turn for requests: some tenths of a millisecond.
+#: Reads whose keys are computed without a turn for requests: some tenths of a millisecond.
 _SLICE = 128
-#: Keys that are remembered.
+#: Maximum cached keys.
 _MAX_REMEMBERED = 1 << 16
-#: Lines that are written at once.
+#: Maximum lines of one write.
 _MAX_LINES = 4096
 _log = structlog.get_logger(__name__)
 
 #: A hit of the hot route: time, duration (ns), path, query string, status, bytes of the rows.
 Hit = tuple[int, int, bytes, bytes, int, int | None]
-#: Any other request that read something: time, duration (ns), status, its notes.
+#: Any other request with reads: time, duration (ns), status, its notes.
 Request = tuple[int, int, int, Noted]
 
 
 class AccessLog:
-    """What one worker writes.
+    """The access log of one worker.
 
-    *State*: `_waiting` is not written yet, `_waiting_reads` in all; `_hits` remembers the keys of hits by path and
-    query string, `_entries` those of the leaf store's entries, both of `_catalog`.
+    *State*: `_waiting` has requests that are not written yet, of `_waiting_reads` reads; `_hits` caches keys by path
+    and query string, `_entries` by leaf store entry, both for `_catalog`.
     """
 
     def __init__(self, settings: AccessLogSettings, reads: KnownViews, texts: KeyTexts, worker: int) -> None:
@@ -64,14 +63,14 @@ class AccessLog:
         self._catalog: object = None
         self._hits: dict[tuple[bytes, bytes], LoggedKey | None] = {}
         self._entries: dict[tuple[str, bytes], LoggedKey | None] = {}
-        #: Since the start: reads that were written, and that were not for want of room or a file.
+        #: Since the start: written reads, and reads dropped for lack of room or a file.
         self.lines = 0
         self.dropped = 0
         self._failing = False
         self._stopping = asyncio.Event()
 
     def hit(self, at_ns: int, took_ns: int, path: bytes, query: bytes, status: int, rows_bytes: int | None) -> None:
-        """A read was answered by the hot route."""
+        """Record a read that the hot route answered."""
         if self._share < 1 and self._random() >= self._share:
             return
         if self._waiting_reads >= self._most:
@@ -81,7 +80,7 @@ class AccessLog:
         self._waiting.append((at_ns, took_ns, path, query, status, rows_bytes))
 
     def request(self, at_ns: int, took_ns: int, status: int, noted: Noted) -> None:
-        """A request was answered whose reads were noted."""
+        """Record a request whose reads were noted."""
         n = len(noted.names) + len(noted.reads)
         if self._share < 1 and self._random() >= self._share:
             return
@@ -92,7 +91,7 @@ class AccessLog:
         self._waiting.append((at_ns, took_ns, status, noted))
 
     async def run(self) -> None:
-        """Write what waits, again and again, until it is told to stop; not to be cancelled, since a thread writes."""
+        """Write recorded reads periodically until `stop`; not to be cancelled, since a thread writes."""
         try:
             await asyncio.to_thread(self._files.finish_left)
         except OSError as error:
@@ -108,7 +107,7 @@ class AccessLog:
         self._stopping.set()
 
     async def close(self) -> None:
-        """Write what still waits, and finish the file."""
+        """Write the recorded reads and finish the file."""
         await self.write()
         try:
             await asyncio.to_thread(self._files.close)
@@ -116,8 +115,8 @@ class AccessLog:
             self._failed(error)
 
     async def write(self) -> None:
-        """Write what waits now."""
-        # What comes meanwhile is for the next time.
+        """Write the recorded reads."""
+        # Later reads are written next time.
         upto = len(self._waiting)
         while upto > 0:
             lines: list[Line] = []
@@ -128,7 +127,7 @@ class AccessLog:
                     self._add(self._waiting.popleft(), lines)
                 await asyncio.sleep(0)
             await self._to_file(lines)
-        # It may be time to finish it.
+        # The file may be due to be finished.
         await self._to_file([])
 
     async def _to_file(self, lines: list[Line]) -> None:
@@ -167,7 +166,7 @@ class AccessLog:
         route = self._reads.routes.get(unquote(path.decode("ascii", "replace").removeprefix(VIEWS_PATH)))
         values = None if route is None else _values(route, query)
         if route is None or values is None:
-            # The view was replaced in this moment.
+            # The view was replaced in the meantime.
             self.dropped += 1
             return None
         if len(self._hits) >= _MAX_REMEMBERED:
@@ -200,7 +199,7 @@ class AccessLog:
 
 
 def _values(route: ViewRoute, query: bytes) -> Values | None:
-    """What was read with a query string: nothing else says it, since views that answer by claims are never so read."""
+    """Return the values of a query string. Views with claims are never read this way."""
     name = route.entry_of(query) if route.info.plain else None
     key = None if name is None else route.arguments.key_of(name)
     if key is not None:

@@ -1,6 +1,6 @@
-"""What is read through an application goes to the access log: around it, with the same two faces (`DirectApp`).
+"""Recording of reads for the access log, as a wrapper of a `DirectApp`.
 
-It stands inside of whatever compresses answers or refuses requests: it sees the bytes of rows, and reads only.
+It is placed inside compression and limits: it sees the uncompressed rows, and only requests that read.
 """
 
 import time
@@ -20,17 +20,15 @@ _now_ns = time.time_ns
 
 
 class LoggedApp:
-    """ASGI: `app`, with its reads written to `log`. Also `DirectApp`."""
+    """A `DirectApp`: `app`, with its reads recorded in `log`."""
 
     def __init__(self, app: DirectApp, log: AccessLog) -> None:
         self._app = app
         self._answer = app.answer
-        #: Whether `answer` needs the request's body.
         self.reads_body = app.reads_body
         self.log = log
 
     def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
-        """The response, if it can be given at once."""
         started = _now_ns()
         if body is not None:
             return self._batch(scope, body, started)
@@ -53,7 +51,6 @@ class LoggedApp:
         return reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http" or scope["method"] not in _METHODS:
             await self._app(scope, receive, send)
             return
@@ -73,8 +70,8 @@ class LoggedApp:
 
 
 class _Sending:
-    """What an application sends with. *State*: what is known of the response: whether it is in one piece and a hit, its
-    status, the bytes of its rows."""
+    """The `send` of an application. *State*: the known facts of the response: whether it is in one piece and a hit,
+    its status, the bytes of its rows."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -83,7 +80,6 @@ class _Sending:
         self.rows_bytes: int | None = None
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Send it."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             for name, value in message.get("headers", ()):

@@ -1,7 +1,6 @@
-"""The access log as Parquet, with the columns that JSON lines have. Needs the extra ``parquet``.
+"""The access log as Parquet, with the columns of the JSON lines. Needs the extra ``parquet``.
 
-Lines are held until there are enough of them for a row group: what has been written is of use only once the file is
-finished.
+Lines are buffered up to a row group, since a Parquet file is unreadable until it is finished anyway.
 """
 
 from collections.abc import Sequence
@@ -30,12 +29,12 @@ _SCHEMA = pa.schema(
         pa.field("sample_rate", pa.float64(), nullable=False),
     ]
 )
-#: What a line takes until it is written, about.
+#: Approximate bytes of a buffered line.
 _LINE_BYTES = 32
 
 
 class ParquetFile:
-    """A file that is being written. *State*: `_held` waits for a row group."""
+    """An unfinished file. *State*: `_held` has the lines of the next row group."""
 
     def __init__(self, path: Path, worker: int, sample_rate: float) -> None:
         self._writer = pq.ParquetWriter(path, _SCHEMA, compression="zstd")
@@ -45,17 +44,14 @@ class ParquetFile:
 
     @property
     def size_bytes(self) -> int:
-        """What the file has so far, about."""
         return self._path.stat().st_size + len(self._held) * _LINE_BYTES
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Some more. OSError."""
         self._held += lines
         if len(self._held) >= _GROUP:
             self._flush()
 
     def close(self) -> None:
-        """No more lines follow. OSError."""
         if self._held:
             self._flush()
         self._writer.close()

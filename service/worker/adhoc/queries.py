@@ -1,9 +1,9 @@
-"""``POST /v1/query`` in a worker: what is known to mean a view is a read of that view; the rest is the engine's.
+"""``POST /v1/query`` in a worker: a text known to match a view is a read of that view; the engine answers others.
 
-*Invariants*: what is remembered of a text is which view it means and with which constants, never an answer; a view that
-was replaced is another one, and the engine is asked again.
+*Invariants*: only a text's view and constants are cached, never an answer; if the view was replaced, the engine is
+called again.
 
-Not here: what a query means (`service.engine.adhoc.match`), running it (`service.engine.adhoc.execution`).
+Not here: the match of texts and views (`service.engine.adhoc.match`), execution (`service.engine.adhoc.execution`).
 """
 
 import time
@@ -22,10 +22,10 @@ from service.web.principal import Principal, Right
 from service.worker.reads.reads import Answers, Reads, ViewRoute, WantedRead
 from service.worker.reads.view_reads import MetConditions, ViewReads, answer_headers
 
-#: Texts that are remembered, and how long one may be.
+#: Maximum cached texts, and the maximum length of one.
 _MAX_KNOWN = 2000
 _MAX_KNOWN_CHARACTERS = 4000
-#: The view cannot answer just now, or not this.
+#: The view cannot answer now, or not with these values.
 _RUN_INSTEAD = frozenset({"view_not_found", "view_broken", "view_building"})
 _NO_STORE = (b"cache-control", b"no-store")
 #: By name, or in the order of ``?``.
@@ -33,31 +33,30 @@ Params = dict[str, Any] | list[Any]
 
 
 class AnyQueries(Protocol):
-    """What answers them."""
+    """Interface of ad-hoc queries."""
 
     async def answer(self, sql: str, params: Params, principal: Principal | None, headers: Headers) -> Reply:
-        """The response. ApiError."""
+        """Return the response. Raises ApiError."""
         ...
 
 
-#: Answers a read of the view that a query means, waiting for so many seconds and for a minimum version.
+#: Answers reads of the matching view, within so many seconds and at a minimum version.
 Serve = Callable[[Sequence[WantedRead], float | None, Position | None], Awaitable[Answers]]
 
 
 @dataclass(slots=True)
 class Queries:
-    """*State*: `_known`, the views that texts mean."""
+    """Answers ad-hoc queries. *State*: `_known`, the matches by text."""
 
     reads: Reads
     views: ViewReads
     engine: EngineClient
     enabled: bool
-    #: Instead of `reads`, where the view that a query means may be another shard's.
+    #: Replaces `reads` where the matching view may be in another shard.
     serve: Serve | None = None
     _known: dict[str, Match] = field(default_factory=dict)
 
     async def answer(self, sql: str, params: Params, principal: Principal | None, headers: Headers) -> Reply:
-        """The response. ApiError."""
         started = time.perf_counter_ns()
         self._check(principal)
         given = _by_name(params)
@@ -88,7 +87,7 @@ class Queries:
             raise ApiError("forbidden", f"This token does not have the right to {Right.QUERY}.", "Use one that has it.")
 
     def _remembered(self, sql: str) -> Match | None:
-        """The view that a text means, as it is known here; None if the view is another one by now."""
+        """Return the cached match of a text; None if the view has been replaced."""
         self.reads.refresh()
         match = self._known.get(sql)
         if match is not None and self._route(match) is None:
@@ -104,12 +103,14 @@ class Queries:
 
     def _route(self, match: Match) -> ViewRoute | None:
         route = self.reads.routes.get(match.view)
-        # Whoever may ask the database anything may read what it answered.
+        # A client that may query the database may read its answers.
         return None if route is None or route.info.id != match.id or route.info.status == "broken" else route
 
     def _wanted(self, match: Match, given: Mapping[str, Any]) -> WantedRead | None:
-        """The read that a query is; None if its constants cannot be values there after all, or the view has gone.
-        ApiError ``parameter_…``."""
+        """Return the read that equals a query; None if its constants are not valid values, or the view was dropped.
+
+        Raises ApiError(parameter_…).
+        """
         own = dict.fromkeys(match.given.values())
         _check_names(given, list(own))
         self.reads.refresh()
@@ -124,7 +125,7 @@ class Queries:
             if mine is None:
                 return None
             raise ApiError(
-                error.code, f"Parameter {mine!r} cannot have that value.", error.hint, members={"parameter": mine}
+                error.code, f"Parameter {mine!r} does not accept this value.", error.hint, members={"parameter": mine}
             ) from None
 
     async def _ask(
@@ -137,7 +138,7 @@ class Queries:
 
 
 def _by_name(params: Params) -> dict[str, Any]:
-    """Parameters by name; ``?`` and ``$1`` are named p1, p2 …"""
+    """Return parameters by name; ``?`` and ``$1`` are named p1, p2 …"""
     given = params if isinstance(params, dict) else {f"p{n}": value for n, value in enumerate(params, 1)}
     try:
         orjson.dumps(given)

@@ -1,6 +1,6 @@
 """The operation ``POST /v1/query``, and its part of the document.
 
-Not here: what it does (`queries`).
+Not here: its implementation (`queries`).
 """
 
 from fastapi import FastAPI, Request
@@ -14,7 +14,7 @@ from service.worker.adhoc.queries import AnyQueries
 
 
 def add_query(app: FastAPI, queries: AnyQueries | None) -> None:
-    """Adds the operation; without `queries` it refuses them."""
+    """Add the operation; without `queries` it refuses them."""
 
     @app.post(
         "/v1/query",

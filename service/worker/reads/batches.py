@@ -1,6 +1,6 @@
-"""Reads of several keys at one version, every case: from a checked body to the response.
+"""Reads of several keys at one version, every case: from a validated body to the response.
 
-Not here: the body's form (`batch_route`, `documented`); the plain case of hits (`batch_route`).
+Not here: the body's form (`batch_route`, `documented`); plain hits (`batch_route`).
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ class Item(NamedTuple):
 
 
 class AnyBatches(ABC):
-    """``POST /v1/views/{view}/query`` and ``POST /v1/read``: what they ask for, of the views that were seen last."""
+    """``POST /v1/views/{view}/query`` and ``POST /v1/read``: parsing by the latest known views."""
 
     def __init__(self, views: KnownViews) -> None:
         self._known = views
@@ -38,16 +38,16 @@ class AnyBatches(ABC):
 
     @abstractmethod
     async def answer(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
-        """The response, once the minimum version that the request's headers ask for is there. ApiError."""
+        """Wait for the minimum version in the headers and return the response. Raises ApiError."""
 
     def keys(self, view: str, keys: Sequence[Mapping[str, Any]], principal: Principal | None) -> list[WantedRead]:
-        """What several keys of one view ask for. ApiError."""
+        """Return the reads of several keys of one view. Raises ApiError."""
         self._bound(len(keys))
         route = self._known.listed(view, principal)
         return self._bounded([WantedRead(route, route.arguments.values(key, principal)) for key in keys])
 
     def items(self, items: Sequence[Item], principal: Principal | None) -> list[WantedRead]:
-        """What keys of several views ask for. ApiError."""
+        """Return the reads of keys of several views. Raises ApiError."""
         self._bound(len(items))
         wanted = []
         for item in items:
@@ -61,16 +61,16 @@ class AnyBatches(ABC):
             raise ApiError("too_large", f"{keys} keys in one request.", f"Send at most {self.max_keys}.")
 
     def _bounded(self, wanted: list[WantedRead]) -> list[WantedRead]:
-        """Lists make several keys of one read."""
+        """Check the number of keys: lists make several keys of one read."""
         n = sum(keys_of(w.values) for w in wanted)
         if n > self.max_keys:
-            detail = f"{n} keys in one request, counting those of lists."
+            detail = f"{n} keys in one request, including those of lists."
             raise ApiError("too_large", detail, f"Send at most {self.max_keys}.")
         return wanted
 
 
 class Batches(AnyBatches):
-    """The same, answered by `Reads`."""
+    """Batches answered by `Reads`."""
 
     def __init__(self, reads: Reads, views: ViewReads) -> None:
         super().__init__(reads)
@@ -78,7 +78,6 @@ class Batches(AnyBatches):
         self._views = views
 
     async def answer(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
-        """The response, once the minimum version that the request's headers ask for is there. ApiError."""
         if is_part(headers):
             return await self._part(wanted, headers, started)
         conditions = await self._views.conditions(headers)
@@ -87,7 +86,6 @@ class Batches(AnyBatches):
         return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 
     async def _part(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
-        """ApiError."""
         _, minimum, wait_s = conditions_of(headers)
         asking, noted = ShardQuestion(self._reads, list(wanted)), NOTED.get()
         asked = [(w.view.info, w.values) for w in wanted]
@@ -105,18 +103,18 @@ class Batches(AnyBatches):
 
 
 def result_of(answer: StoredAnswer) -> bytes:
-    """One of a batch's results."""
+    """Return one result of a batch."""
     following = b"null" if answer.next is None else b'"' + answer.next.encode() + b'"'
     return b'{"rows":' + answer.rows + b',"next":' + following + b"}"
 
 
 def rows_bytes(result: bytes) -> int:
-    """Of one of a batch's results: the bytes of its rows, with the brackets."""
+    """Return the bytes of a batch result's rows, with the brackets."""
     return result.rfind(b',"next":') - len(b'{"rows":')
 
 
 def batch_reply(answers: Answers, results: bytes, cache_control: tuple[bytes, bytes], started: int) -> Reply:
-    """The response with these results, joined; of `answers` come only the version and what else headers say."""
+    """Return the response with these joined results; `answers` supplies only the version and the headers."""
     body = b"".join((b'{"results":[', results, b'],"version":', answers.version_json, b"}"))
     length = (b"content-length", b"%d" % len(body))
     return Reply(200, [*answer_headers(answers, started), cache_control, CONTENT_JSON, length], body)

@@ -1,4 +1,4 @@
-"""How many requests wait for the engine: back-pressure instead of a queue without end."""
+"""Limit on requests that wait for the engine: back-pressure instead of an unbounded queue."""
 
 from types import TracebackType
 
@@ -6,9 +6,9 @@ from service.ground.errors import ApiError
 
 
 class Waiting:
-    """``with waiting:`` around a wait. ApiError ``overloaded`` when `most` wait already.
+    """``with waiting:`` surrounds a wait. Raises ApiError(overloaded) if `most` are waiting already.
 
-    *Maintains*: `count` is how many wait now; `refused`, how many were not let in.
+    *Maintains*: `count` is the number of waiting requests; `refused`, of refused ones.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,6 +1,6 @@
-"""What the leaf store has of answers that are followed, all in one transaction.
+"""Followed answers in the leaf store, read in one transaction.
 
-Not here: asking the engine for what it does not have (`service.worker.shards.topics`).
+Not here: requests to the engine for missing ones (`service.worker.subscriptions.updates`).
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,17 @@ from service.worker.reads.reads import Reads, WantedRead
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An answer and since when it is this one; None is a hole, and `gone` says why it will stay one."""
+class FollowedAnswer:
+    """An answer and the position since which it is unchanged; None is a hole, and `gone` the reason if it is
+    permanent."""
 
     answer: StoredAnswer | None = None
     since: Position = 0
     gone: str | None = None
 
 
-def look(reads: Reads, wanted: Sequence[WantedRead]) -> tuple[LeafState | None, list[Found]]:
-    """What there is of each, exact at the state's position. The state is None in between of two streams."""
+def look(reads: Reads, wanted: Sequence[WantedRead]) -> tuple[LeafState | None, list[FollowedAnswer]]:
+    """Return the stored answers, exact at the state's position. The state is None between two streams."""
     with reads.reader.begin() as txn:
         state = reads.follow(txn)
         if state is None or reads.catalog is None:
@@ -34,15 +35,15 @@ def look(reads: Reads, wanted: Sequence[WantedRead]) -> tuple[LeafState | None, 
         return state, [_found(txn, views.get(w.view.info.id), w, state) for w in wanted]
 
 
-def _found(txn: LeafTransaction, info: ViewInfo | None, wanted: WantedRead, state: LeafState) -> Found:
+def _found(txn: LeafTransaction, info: ViewInfo | None, wanted: WantedRead, state: LeafState) -> FollowedAnswer:
     if info is None or not info.listed:
-        return Found(gone="The view was replaced or dropped.")
+        return FollowedAnswer(gone="The view was replaced or dropped.")
     if info.status == "broken":
         return Found(gone=f"The view is broken: {info.reason or 'the reason is unknown'}.")
     if info.status == ELSEWHERE:
-        return Found(gone="The view is kept by another shard now.")
+        return FollowedAnswer(gone="The view has moved to another shard.")
     answer = answer_in(txn, info, wanted.values, wanted.window)
     if answer is None:
-        return Found()
+        return FollowedAnswer()
     since = unchanged_since(txn, info, wanted.values, wanted.window)
-    return Found(answer, state.position if since is None else since)
+    return FollowedAnswer(answer, state.position if since is None else since)

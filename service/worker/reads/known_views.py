@@ -1,4 +1,4 @@
-"""The views that a worker knows, as its routes ask for them: those of one leaf store (`reads`) or of several shards."""
+"""Interface of a worker's views for its routes: of one leaf store (`reads`) or of several shards."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -11,12 +11,10 @@ if TYPE_CHECKING:
 
 
 class KnownViews(Protocol):
-    """What parses requests needs to know."""
+    """The views by which requests are parsed."""
 
     @property
-    def limits(self) -> "ReadLimits":
-        """Bounds of requests."""
-        ...
+    def limits(self) -> "ReadLimits": ...
 
     @property
     def routes(self) -> "Mapping[str, ViewRoute]":
@@ -25,7 +23,7 @@ class KnownViews(Protocol):
 
     @property
     def catalog(self) -> object:
-        """Another object whenever the views have changed."""
+        """An object that is replaced whenever the views change."""
         ...
 
     def refresh(self) -> None:
@@ -33,13 +31,13 @@ class KnownViews(Protocol):
         ...
 
     def route(self, name: str, principal: Principal | None) -> "ViewRoute":
-        """A view that can be read. ApiError."""
+        """Follow the catalog and return a readable view. Raises ApiError."""
         ...
 
     def listed(self, name: str, principal: Principal | None) -> "ViewRoute":
-        """As `route`, in the catalog that was seen last. ApiError."""
+        """Return a readable view of the latest known catalog. Raises ApiError."""
         ...
 
     async def checkpoint(self) -> Position:
-        """The upstream's position now. ApiError."""
+        """Return the upstream's current position. Raises ApiError."""
         ...

@@ -1,8 +1,8 @@
-"""Answers too large to be held, of views that have them sent in parts (`large_answers`): rows as the database sends
-them, in an answer whose length nobody knows.
+"""Streamed answers of views with `large_answers`, too large for the store: rows as the database sends them, without
+a known length.
 
-*Invariants*: until the first rows are there, a problem is a response of its own; later the connection is broken off, so
-that nobody takes a part for all. When the client leaves, so does the database's query.
+*Invariants*: until the first rows have arrived, a problem is a response of its own; after that the connection is
+aborted, so that no client takes a part for the whole. If the client disconnects, the database's query is cancelled.
 """
 
 from collections.abc import AsyncGenerator
@@ -22,7 +22,7 @@ _HEAD, _TAIL = b'{"rows":[', b'],"version":null,"next":null}'
 
 
 class LargeAnswer(NamedTuple):
-    """A response that has begun: its first rows are there."""
+    """A streamed response whose first rows have arrived."""
 
     view: str
     headers: Headers
@@ -31,13 +31,13 @@ class LargeAnswer(NamedTuple):
 
 
 async def begun(route: ViewRoute, parts: AsyncGenerator[bytes], headers: Headers) -> LargeAnswer:
-    """Wait for the first rows. ApiError."""
+    """Wait for the first rows. Raises ApiError."""
     first = await anext(parts, b"")
     return LargeAnswer(route.info.name, [CONTENT_JSON, CACHE_STATUS[AnswerSource.CURRENT], *headers], first, parts)
 
 
 async def send_large(receive: Receive, send: Send, answer: LargeAnswer, *, head: bool) -> None:
-    """Send all of it; of a HEAD only the headers."""
+    """Send the whole answer; for HEAD only the headers."""
     async with aclosing(answer.others) as others:
         with until_left(receive):
             await send({"type": "http.response.start", "status": 200, "headers": answer.headers})
@@ -49,7 +49,7 @@ async def send_large(receive: Receive, send: Send, answer: LargeAnswer, *, head:
                 async for part in others:
                     await send({"type": "http.response.body", "body": part, "more_body": True})
             except ApiError as error:
-                # The server ends the connection of a response that is not whole.
-                _log.warning("a large answer was broken off", view=answer.view, code=error.code, reason=error.detail)
+                # The server aborts the connection of an incomplete response.
+                _log.warning("a large answer was aborted", view=answer.view, code=error.code, reason=error.detail)
                 return
             await send({"type": "http.response.body", "body": _TAIL})

@@ -1,9 +1,9 @@
-"""Minimum versions that requests ask for: whether the leaf store has one, and waiting for it.
+"""Minimum versions of requests: the check against the leaf store, and the wait.
 
-A position is compared with the store's. What transactions, named by their global ids, are in the store only the engine
-knows; of those that it was asked for, a worker remembers that they are.
+A position is compared with the store's. Only the engine knows whether transactions, given by global ids, are in the
+store; a worker caches its positive answers.
 
-Not here: their texts (`version`).
+Not here: parsing (`service.ground.version`).
 """
 
 from cdc.gtid import Gtids
@@ -13,12 +13,12 @@ from service.ground.version import Minimum, refuse_foreign
 from service.leaf_store.answer import LeafState
 from service.protocol.wire import EngineClient
 
-#: Intervals of ids, roughly, that are remembered by their text's length.
+#: Bound on cached intervals of ids, by the length of their text.
 _KEPT_CHARACTERS = 10_000
 
 
 class Minimums:
-    """*State*: `_there`, transactions that are in every state of the store of `_epoch` from now on."""
+    """*State*: `_there`, transactions that are in every later state of the store of `_epoch`."""
 
     def __init__(self, engine: EngineClient) -> None:
         self._engine = engine
@@ -26,14 +26,15 @@ class Minimums:
         self._there: Gtids | None = None
 
     def has(self, state: LeafState, minimum: Minimum) -> bool:
-        """Whether it is known that the store, in this state, is that new."""
+        """Whether the store, in this state, is known to have reached the minimum."""
         if isinstance(minimum, Position):
             return state.position >= minimum and not (state.position ^ minimum) & KIND
         there = self._there
         return state.epoch == self._epoch and type(there) is type(minimum) and minimum <= there  # type: ignore[operator]
 
     async def wait(self, state: LeafState | None, minimum: Minimum, limit_s: float) -> None:
-        """Return once the store is that new; `state` is one of now. ApiError ``bad_request``, ``version_timeout``."""
+        """Wait until the store has reached the minimum; `state` is a current one. Raises ApiError(bad_request,
+        version_timeout)."""
         if state is not None:
             refuse_foreign(minimum, state.position)
             if self.has(state, minimum):
@@ -46,7 +47,8 @@ class Minimums:
                 self._remember(state.epoch, minimum)
 
     def _remember(self, epoch: str, gtids: Gtids) -> None:
-        """They were there after the state of `epoch`; should another one have begun, nobody asks for this one."""
+        """Cache that the transactions are in the store. If another epoch has begun since, the entry of `epoch` is
+        never used."""
         there = self._there
         if epoch == self._epoch and type(there) is type(gtids) and len(str(there)) < _KEPT_CHARACTERS:
             gtids = there | gtids  # type: ignore[operator]

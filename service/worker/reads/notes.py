@@ -1,10 +1,9 @@
-"""What a request read, noted where that is known: which keys, how each was answered, how large the rows are.
+"""Notes of a request's reads for the access log: keys, outcomes, and the sizes of rows.
 
-*Theory*: the parts that read have no request at hand, and the access log has no keys. While a request is answered that
-is to be logged, the context has its `Noted`; without one, nothing is noted, which costs one look.
+*Theory*: the reading code does not have the request, and the access log does not have the keys. While a logged
+request is answered, the context has its `Noted`; otherwise notes cost one lookup.
 
-*Invariants*: a request's notes are bounded by what it may ask for: what a longer task reads later takes the place of
-what was noted before.
+*Invariants*: a request's notes are bounded by its limits: later reads of a long task replace earlier notes.
 """
 
 from collections.abc import Sequence
@@ -18,16 +17,16 @@ from service.protocol.wire import AnswerSource
 
 
 class Outcome(StrEnum):
-    """How a read was answered."""
+    """Outcome of a read."""
 
     HIT = "hit"
-    #: Not in memory: computed, and mostly stored for the next read.
+    #: Not in memory: computed, and usually stored.
     MISS = "miss"
-    #: By the database, past the store.
+    #: Answered by the database, past the store.
     FORWARD = "forward"
-    #: As it was answered before, while it is computed anew.
+    #: The previous answer, while it is recomputed.
     STALE = "stale"
-    #: Not at all.
+    #: No answer.
     FAILED = "failed"
 
 
@@ -39,53 +38,53 @@ _OUTCOMES = {
     AnswerSource.QUERY: Outcome.FORWARD,
     AnswerSource.STALE: Outcome.STALE,
 }
-#: A read: its view, its values, how it was answered, and the bytes of its rows as a JSON array.
+#: A read: its view, its values, its outcome, and the bytes of its rows as a JSON array.
 NotedRead = tuple[ViewInfo, Values, Outcome, int | None]
-Asked = Sequence[tuple[ViewInfo, Values]]
+ReadKeys = Sequence[tuple[ViewInfo, Values]]
 
 
 class Noted:
-    """The reads of one request. *State*: `names` are entries of the leaf store that were hits, of the view `of`, with
-    the bytes of their rows in `sizes`; `reads` are those that were read otherwise."""
+    """The reads of one request. *State*: `names` are leaf store entries that were hits, of the view `of`, with the
+    bytes of their rows in `sizes`; `reads` are all other reads."""
 
-    __slots__ = ("names", "of", "reads", "sizes", "there")
+    __slots__ = ("names", "of", "reads", "sizes", "stored")
 
     def __init__(self) -> None:
         self.of: ViewInfo | None = None
         self.names: Sequence[bytes] = ()
         self.sizes: Sequence[int] = ()
         self.reads: list[NotedRead] = []
-        #: Of reads that are under way, which were in the leaf store.
-        self.there: Sequence[bool] = ()
+        #: Whether each read in progress was found in the leaf store.
+        self.stored: Sequence[bool] = ()
 
     def entries(self, info: ViewInfo, names: Sequence[bytes], rows: Sequence[bytes]) -> None:
-        """All of these entries were there; `rows` are without their brackets."""
+        """Note that all these entries were hits; `rows` are without their brackets."""
         self.of, self.names, self.sizes = info, names, [len(of_key) + 2 for of_key in rows]
 
-    def answered(self, asked: Asked, answers: Sequence[StoredAnswer], source: AnswerSource | None) -> None:
-        """These are the answers: hits without a `source`; else those that were not `there` come from it."""
-        there = self.there or [source is None] * len(answers)
+    def answered(self, asked: ReadKeys, answers: Sequence[StoredAnswer], source: AnswerSource | None) -> None:
+        """Note the answers: hits if `source` is None; otherwise those not in the leaf store come from `source`."""
+        stored = self.stored or [source is None] * len(answers)
         other = Outcome.HIT if source is None else _OUTCOMES[source]
         self.reads = [
             (info, values, Outcome.HIT if hit else other, len(answer.rows))
-            for (info, values), answer, hit in zip(asked, answers, there, strict=True)
+            for (info, values), answer, hit in zip(asked, answers, stored, strict=True)
         ]
 
-    def hits(self, asked: Asked, sizes: Sequence[int]) -> None:
-        """All of it was there, with rows of so many bytes."""
+    def hits(self, asked: ReadKeys, sizes: Sequence[int]) -> None:
+        """Note hits, with the bytes of their rows."""
         self.reads = [(*read, Outcome.HIT, size) for read, size in zip(asked, sizes, strict=True)]
 
-    def failed(self, asked: Asked) -> None:
-        """There is no answer."""
+    def failed(self, asked: ReadKeys) -> None:
+        """Note reads without an answer."""
         self.reads = [(*read, Outcome.FAILED, None) for read in asked]
 
 
-#: The notes of the request that is being answered, if they are wanted.
+#: The notes of the current request, if it is logged.
 NOTED: ContextVar[Noted | None] = ContextVar("noted", default=None)
 
 
-def note_there(found: Sequence[StoredAnswer | None]) -> None:
-    """Of the reads that are under way, these were in the leaf store."""
+def note_stored(found: Sequence[StoredAnswer | None]) -> None:
+    """Note which of the reads in progress were found in the leaf store."""
     noted = NOTED.get()
     if noted is not None:
-        noted.there = [answer is not None for answer in found]
+        noted.stored = [answer is not None for answer in found]

@@ -1,8 +1,8 @@
-"""One shard asked for what it has of a request: answers, and from where to where in the log they are exact.
+"""Reads of one shard for a request: answers, and the interval of the log in which they are exact.
 
-*Theory*: what the leaf store has is exact since its entries last changed. What the engine has filled is looked at
-again, for that interval; what it did not store is exact at its own position only, and what comes past the store at no
-version that is known.
+*Theory*: answers of the leaf store are exact since their entries last changed. Answers that the engine has filled
+are read again from the store, for that interval; answers that it did not store are exact at its own position only,
+and fallbacks at no known version.
 
 Not here: one version for the answers of several shards (`service.sharding.common_version`,
 `service.worker.shards.reads`).
@@ -20,8 +20,8 @@ from service.worker.reads.reads import Answers, Reads, WantedRead
 
 @dataclass(slots=True)
 class ShardQuestion:
-    """What is asked of one shard. *State*: `timeline`, what it has answered so far, as far as it is known where that is
-    exact; `said`, what the engine has said last."""
+    """The reads of one shard. *State*: `timeline`, its answers so far, if their interval is known; `said`, the
+    engine's latest answers."""
 
     reads: Reads
     wanted: list[WantedRead]
@@ -31,11 +31,11 @@ class ShardQuestion:
 
     @property
     def bounded(self) -> bool:
-        """Whether answers may be too old for a view."""
+        """Whether any view has a maximum age."""
         return any(wanted.view.max_lag_ms is not None for wanted in self.wanted)
 
     def look(self, at_ms: int = 0) -> bool:
-        """Take what the leaf store has, known to be no older than of `at_ms`; whether that is all of it."""
+        """Read the leaf store, known to be no older than `at_ms`; return whether it has all answers."""
         state, found = look(self.reads, self.wanted)
         answers = [each.answer for each in found if each.answer is not None]
         if state is None or len(answers) < len(self.wanted):
@@ -46,13 +46,13 @@ class ShardQuestion:
         return True
 
     def count_hits(self) -> None:
-        """It was all there."""
+        """Count all reads as hits."""
         for wanted in self.wanted:
             wanted.view.counters.hits += 1
             self.reads.touches.note_read(wanted.view.info, wanted.values)
 
     async def first(self, wait_s: float | None, minimum: Minimum | None) -> None:
-        """The first answer, of the leaf store or the engine. ApiError."""
+        """Read the first answers, from the leaf store or the engine. Raises ApiError."""
         position = None if minimum is None else await self.reads.wait_for(minimum, wait_s)
         if not self.bounded and self.look():
             self.count_hits()
@@ -60,7 +60,7 @@ class ShardQuestion:
             await self.ask(wait_s, position, bounded=self.bounded)
 
     async def once(self, wait_s: float | None, minimum: Minimum | None) -> Exact[Answers]:
-        """The first answer, and where it is exact: in the log of no server, if that is not known. ApiError."""
+        """Return the first answers and their interval: in the log of no server, if it is unknown. Raises ApiError."""
         await self.first(wait_s, minimum)
         if self.timeline:
             return self.timeline[-1]
@@ -69,7 +69,7 @@ class ShardQuestion:
         return Exact(said, said.position, said.position)
 
     async def ask(self, wait_s: float | None, minimum: Position | None = None, *, bounded: bool = False) -> None:
-        """Have the engine answer. ApiError."""
+        """Request the answers from the engine. Raises ApiError."""
         before = self.reads.reader.state()
         if bounded:
             said = await self.reads.serve(self.wanted, wait_s, minimum)
@@ -81,9 +81,9 @@ class ShardQuestion:
             return
         after = self.reads.reader.state()
         if after is None or before is None or before.epoch != after.epoch:
-            # In the log of which server it is, is not known.
+            # The server of the position is unknown.
             return
         if not said.source.has_version or said.source is AnswerSource.STALE:
-            # It is exact nowhere in the log, or was in that of a server which may have been replaced since.
+            # The answer is exact nowhere in the log, or at a position of a server that may have been replaced since.
             return
         self.timeline.append(Exact(said, said.position, said.position, after.server))

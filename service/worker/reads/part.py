@@ -1,19 +1,19 @@
-"""Parts of batches: what a gateway in front of several shards asks each of them for, and how they answer.
+"""Parts of batches: the requests of a gateway to each shard, and the responses.
 
-A gateway splits a batch by the keys' homes. Each shard is sent its part as a batch of its own, ``POST /v1/read`` or
-``POST /v1/views/{view}/query`` with the header ``Upquery-Part: 1``, and says with the answers not only at which version
-they are exact but from which to which, so that the gateway can find one that all parts have in common
+A gateway splits a batch by the keys' homes. Each shard receives its part as a batch of its own, ``POST /v1/read`` or
+``POST /v1/views/{view}/query`` with the header ``Upquery-Part: 1``, and returns with the answers the interval of
+versions in which they are exact, so that the gateway can find a version common to all parts
 (`service.sharding.common_version`). The response has the content type ``application/vnd.upquery.part``: one line of
-JSON, whose members are those of `PartHead` (a reader leaves others alone), then the results' bytes, each as a batch's
-response has it, with nothing in between; `lengths` says where each ends. Everything else is as of any batch: headers,
-minimum versions, rights, problems.
+JSON with the members of `PartHead` (readers ignore others), then the results' bytes as in a batch's response,
+without separators; `lengths` has the length of each. All else is as for any batch: headers, minimum versions,
+rights, problems.
 
 *Invariants*: if `exact`, all results are the answers from `since` to `position` in the log of `server`: at every
-position from `one_by_one` on, and at milestones (`dataflow.milestones`). If not, they were exact at no version that is
-known, and go with no others. Results of one view go with no others of another definition of it (`views`): while a view
-is replaced, shards have the old one or the new one.
+position from `one_by_one` on, and at milestones (`dataflow.milestones`). If not, they are exact at no known version,
+and are combined with no others. Results of one view are not combined with those of another definition of it
+(`views`): while a view is replaced, shards have the old one or the new one.
 
-This is between processes of one version and the next: it is not in the OpenAPI document. Not here: reading
+The format is shared by processes of one version and the next; it is not in the OpenAPI document. Not here: reading
 (`batches`, `batch_hits`).
 """
 
@@ -28,7 +28,7 @@ from service.web.messages import Headers, Reply
 from service.worker.reads.reads import Answers, ViewRoute
 from service.worker.reads.view_reads import answer_headers, cache_control_of
 
-#: The header of a request for a part.
+#: Header of a request for a part.
 PART = (b"upquery-part", b"1")
 MEDIA_TYPE = b"application/vnd.upquery.part"
 _CONTENT_PART = (b"content-type", MEDIA_TYPE)
@@ -36,8 +36,8 @@ _CONTENT_PART = (b"content-type", MEDIA_TYPE)
 
 @dataclass(frozen=True, slots=True)
 class PartHead:
-    """What a part says of its results. `at_ms`, `hit`, `source`: as of `Answers`
-    (`service.protocol.wire.AnswerSource`); `views`: by name, the definitions of the views that were read
+    """Description of a part's results. `at_ms`, `hit`, `source`: as of `Answers`
+    (`service.protocol.wire.AnswerSource`); `views`: the definitions of the views that were read, by name
     (`ViewInfo.definition`)."""
 
     since: Position
@@ -64,8 +64,8 @@ def is_part(headers: Headers) -> bool:
 def part_reply(
     found: Exact[Answers], results: bytes, lengths: list[int], views: Sequence[ViewRoute], started: int
 ) -> Reply:
-    """The response with these results of these views, one behind the other; of what was found comes only what is said
-    of them. In the log of a server that is not known no position means anything."""
+    """Return the response with these joined results of these views; `found` supplies only their description. Without
+    a known server, positions have no meaning."""
     answers, cache_control = found.answers, cache_control_of(views)
     head = {
         "since": found.since,
@@ -86,7 +86,7 @@ def part_reply(
 
 
 def read_part(body: bytes) -> tuple[PartHead, list[bytes]]:
-    """What a part says, and its results. ValueError if it is none."""
+    """Return a part's description and results. Raises ValueError if the body is not a part."""
     line, _, results = body.partition(b"\n")
     said = orjson.loads(line)
     try:
@@ -94,7 +94,7 @@ def read_part(body: bytes) -> tuple[PartHead, list[bytes]]:
     except (KeyError, TypeError) as error:
         raise ValueError("not a part") from error
     if sum(head.lengths) != len(results):
-        raise ValueError("a part that was cut off")
+        raise ValueError("a truncated part")
     each, at = [], 0
     for length in head.lengths:
         each.append(results[at : at + length])

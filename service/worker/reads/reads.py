@@ -1,6 +1,6 @@
-"""Reads as a worker does them: from the leaf store, and what is not there from the engine. All but the fastest way.
+"""Reads of a worker: from the leaf store, and misses from the engine; all paths but the hot one.
 
-*Invariants*: all answers of one call are exact at one version. Without an engine, what is covered is still answered.
+*Invariants*: all answers of one call are exact at one version. Without an engine, covered keys are still answered.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from service.web.principal import Principal, readable, require_read
 from service.worker.reads.engine_queue import Waiting
 from service.worker.reads.lag import bound_of, what_to_do
 from service.worker.reads.minimum import Minimums
-from service.worker.reads.notes import NOTED, note_there
-from service.worker.reads.stale import Asked, StaleAnswers
+from service.worker.reads.notes import NOTED, note_stored
+from service.worker.reads.stale import ReadKey, StaleAnswers
 from service.worker.reads.touches import Touches
 
 _Ask = Callable[[Sequence[ReadItem], float], Awaitable[ReadReply]]
@@ -42,20 +42,20 @@ def _now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Bounds of requests (`service.settings.sections.HttpSettings`)."""
+    """Limits of requests (`service.settings.sections.HttpSettings`)."""
 
     read_timeout_s: float = 5.0
     max_body_bytes: int = 1 << 20
     max_keys: int = 1000
     max_wait_s: float = 30.0
     waiting_reads: int = 1000
-    #: Answers of so many bytes are compressed for who wants it; 0: none are.
+    #: Answers from this size on are compressed if the client accepts it; 0: never.
     compress_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRead:
-    """A read of a view that a request asks for."""
+    """One read of a request."""
 
     view: "ViewRoute"
     values: Values
@@ -64,8 +64,8 @@ class WantedRead:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how, and
-    whether that has a version."""
+    """The answers of a request, all exact at `position`; `hit`: without the engine, otherwise `source` names their
+    origin and whether they have a version."""
 
     answers: list[StoredAnswer]
     position: Position
@@ -75,22 +75,21 @@ class Answers:
 
     @property
     def version(self) -> str | None:
-        """The version as clients see it; None if the answers are exact at none that is known."""
+        """The version as clients see it; None if the answers are exact at no known version."""
         return version_text(self.position) if self.source.has_version else None
 
     @property
     def version_json(self) -> bytes:
-        """The version in a body."""
         return b"null" if (version := self.version) is None else b'"%b"' % version.encode()
 
     @property
     def age_ms(self) -> int:
-        """How far behind the upstream the answers may be."""
+        """Upper bound of the time by which the answers are behind the upstream."""
         return max(0, _now_ms() - self.at_ms)
 
 
 class ReadCounters:
-    """Reads of one view by this worker."""
+    """Counters of one view's reads by this worker."""
 
     __slots__ = ("hits", "misses")
 
@@ -108,23 +107,25 @@ class ViewRoute:
         self.arguments = arguments
         self.entry_of = arguments.entry_of
         self.info = arguments.info
-        #: Whether an answer may leave out rows of its key.
+        #: Whether an answer may omit rows of its key.
         self.cut = arguments.info.cut or arguments.info.within > 0
-        #: Whether an entry with one row ends with that row's JSON, and the answer is all of it.
+        #: Whether the answer of an entry with one row is that row's JSON, at the entry's end.
         self.bare = not self.cut and self.info.direct and not self.info.storage
         self.counters = counters
-        #: Answers that are older are not served; None: all are.
+        #: Maximum age of served answers; None: unlimited.
         self.max_lag_ms = bound_of(self.info)
-        #: For how long the last answer of a read may do for one that misses.
+        #: Time for which the last answer of a read may be served on a miss.
         self.stale_ms = self.info.serving.stale_ms
         said = self.info.cache_control
         usual = PRIVATE if self.info.claims else CACHE_CONTROL
-        #: The header of all its answers.
+        #: The Cache-Control header of its answers.
         self.cache_control = usual if said is None else (b"cache-control", said.encode())
 
     def rows_in(self, txn: LeafTransaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
-        """The rows that a query string asks for, of the entry that `entry_of` has said of it, without the brackets, and
-        their tag's bytes. NotCoveredError, also where they are too many to be read at once."""
+        """Return the rows that a query string selects of its entry, without the brackets, and their tag's bytes.
+
+        Raises NotCoveredError, also if they are too many to be read at once.
+        """
         if self.info.within:
             return picked_in(txn, name, entry, self.arguments.place_of(query))
         if not self.cut:
@@ -139,15 +140,15 @@ class Reads:
         self.reader = reader
         self.limits = limits
         self.routes: dict[str, ViewRoute] = {}
-        #: By name, over catalog changes: a replaced view goes on counting.
+        #: By name, over catalog changes: a replaced view continues to count.
         self.counters: dict[str, ReadCounters] = {}
-        #: Which keys are read.
+        #: Sample of the keys read.
         self.touches = Touches()
         self.waiting = Waiting(limits.waiting_reads)
         self._stale = StaleAnswers()
         self._large = ReadAhead()
-        #: What is filled behind a stale answer.
-        self._refilling: dict[Asked, asyncio.Task[None]] = {}
+        #: Fills in progress after stale answers.
+        self._refilling: dict[ReadKey, asyncio.Task[None]] = {}
         self.minimums = Minimums(engine)
         self._engine = engine
         self.catalog: LeafCatalog | None = None
@@ -155,16 +156,15 @@ class Reads:
 
     @property
     def started(self) -> bool:
-        """Whether the engine has ever committed anything."""
+        """Whether the engine has committed anything yet."""
         return self._started
 
     def refresh(self) -> None:
-        """Follow the catalog."""
         with self.reader.begin() as txn:
             self.follow(txn)
 
     def follow(self, txn: LeafTransaction) -> LeafState | None:
-        """As `refresh`, in a transaction; its state."""
+        """Follow the catalog in a transaction; return its state."""
         state = self.reader.state_in(txn)
         catalog = self.reader.catalog_in(txn, state)
         self._started = state is not None
@@ -177,13 +177,15 @@ class Reads:
         return state
 
     def route(self, name: str, principal: Principal | None) -> ViewRoute:
-        """A view that can be read. ApiError ``forbidden``, ``view_not_found``, ``view_broken``,
-        ``engine_unavailable``."""
+        """Follow the catalog and return a readable view.
+
+        Raises ApiError(forbidden, view_not_found, view_broken, engine_unavailable).
+        """
         self.refresh()
         return self.listed(name, principal)
 
     def listed(self, name: str, principal: Principal | None) -> ViewRoute:
-        """As `route`, in the catalog that was seen last."""
+        """Return a readable view of the latest known catalog. Raises ApiError."""
         require_read(principal, name)
         route = self.routes.get(name)
         if route is None:
@@ -195,7 +197,7 @@ class Reads:
                 "Change the view or its tables, and register it again.",
             )
         if route.info.status == ELSEWHERE:
-            detail = f"View {name!r} is kept whole by another shard."
+            detail = f"View {name!r} is fully materialized in another shard."
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
         return route
 
@@ -213,7 +215,8 @@ class Reads:
     async def serve(
         self, wanted: Sequence[WantedRead], wait_s: float | None = None, minimum: Position | None = None
     ) -> Answers:
-        """As `read`, heeding what the views say of answers that are old; `minimum`: what was waited for. ApiError."""
+        """Read with the views' handling of outdated answers; `minimum`: the version that was waited for. Raises
+        ApiError."""
         noted = NOTED.get()
         if noted is None:
             return await self._serve(wanted, wait_s, minimum)
@@ -246,7 +249,7 @@ class Reads:
         return OnLag.SERVE if state is None else what_to_do([w.view for w in wanted], _now_ms() - state.at_ms)
 
     async def _read_or_stale(self, wanted: WantedRead, wait_s: float | None, minimum: Position) -> Answers:
-        """A read that misses is answered as before, for a while, and what it wants is filled behind it."""
+        """Return the previous answer of a read that misses, if it is recent, and fill the key in the background."""
         asked = (wanted.view.info.id, wanted.values, wanted.window)
         (found,), _ = self._look([wanted])
         kept = self._stale.find(asked, minimum, _now_ms() - wanted.view.stale_ms) if found is None else None
@@ -264,18 +267,18 @@ class Reads:
         self._stale.keep(asked, answers.answers[0], answers.position, answers.at_ms)
         return answers
 
-    async def _refill(self, asked: Asked, wanted: WantedRead) -> None:
+    async def _refill(self, asked: ReadKey, wanted: WantedRead) -> None:
         try:
-            # It fails for who waits for it; who was answered meanwhile is not told.
+            # Reads that wait for the fill get its error; the answered one does not need it.
             with suppress(ApiError):
                 await self._read_and_keep(wanted, None)
         finally:
             del self._refilling[asked]
 
     async def read(self, wanted: Sequence[WantedRead], wait_s: float | None = None) -> Answers:
-        """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
+        """Return the answers, in order, at one version. `wait_s`: the client's time limit. Raises ApiError."""
         found, state = self._look(wanted, await self._ahead(wanted))
-        note_there(found)
+        note_stored(found)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
                 w.view.counters.misses += 1
@@ -291,14 +294,14 @@ class Reads:
         return max(self.limits.read_timeout_s, self._allowed_s(wait_s))
 
     async def _catch_up(self, limit_s: float) -> None:
-        """Return once the leaf store has all that is committed now. ApiError."""
+        """Wait until the leaf store has everything committed so far. Raises ApiError."""
         until_s = time.monotonic() + limit_s
         with self.waiting:
             position = await self._engine.checkpoint(limit_s)
             await self._engine.reach(position, max(0.0, until_s - time.monotonic()))
 
     def _allowed_s(self, wait_s: float | None) -> float:
-        """Of the seconds that a client would wait, those that it may."""
+        """Return the client's time limit, within the configured one."""
         return self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.max_wait_s)
 
     def _look(
@@ -314,14 +317,14 @@ class Reads:
     async def _fill(
         self, wanted: Sequence[WantedRead], found: Sequence[StoredAnswer | None], limit_s: float
     ) -> Answers:
-        """Have the engine fill what is missing, then read all of it at what is the version by then."""
+        """Let the engine fill the missing keys, then read all of them at the version of that time."""
         missing = [w for w, answer in zip(wanted, found, strict=True) if answer is None]
         filled = await self._ask(missing, limit_s)
         if len(missing) == len(wanted):
             return filled
         again, state = self._look(wanted)
         if state is not None:
-            # What the upstream answered itself is not stored, and is exact only at its own version.
+            # Fallback answers are not stored, and are exact only at their own version.
             late = iter(filled.answers if state.position == filled.position else ())
             own = [next(late, None) if answer is None else None for answer in found]
             answers = [answer for new, mine in zip(again, own, strict=True) if (answer := new or mine) is not None]
@@ -330,7 +333,7 @@ class Reads:
         return await self._ask(wanted, limit_s)
 
     async def _ask(self, wanted: Sequence[WantedRead], limit_s: float, how: _Ask | None = None) -> Answers:
-        """The engine's answers to all of them, at one version."""
+        """Return the engine's answers of all reads, at one version."""
         for w in wanted:
             if how is None and w.view.info.status == "building" and not w.view.info.serving.forwards:
                 progress = w.view.info.reason
@@ -341,7 +344,7 @@ class Reads:
                     members={"progress": progress},
                 )
         asked = [ReadItem(w.view.info.name, w.values, w.window, w.view.info.id) for w in wanted]
-        # What no row can be equal to mostly does not depend on the engine's state.
+        # Answers without a matching row usually do not depend on the engine's state.
         depend = [
             item
             for w, item in zip(wanted, asked, strict=True)
@@ -355,13 +358,13 @@ class Reads:
         return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)
 
     def stream(self, wanted: WantedRead, wait_s: float | None, minimum: Position | None) -> AsyncGenerator[bytes]:
-        """The rows of an answer too large to be held, some at a time. ApiError, also in the middle."""
+        """Return the rows of a streamed answer, in pieces. Raises ApiError, even between pieces."""
         info = wanted.view.info
         item = ReadItem(info.name, wanted.values, None, info.id)
         return self._engine.stream(item, self._limit_s(wait_s), minimum)
 
     def are_replaced(self, views: Iterable[ViewRoute]) -> bool:
-        """Whether a name means another view than one of these by now: what its parameters are may be something else."""
+        """Whether one of the names denotes another view by now, whose parameters may have another meaning."""
         self.refresh()
         return any(
             route is not None and route.info.id != view.info.id
@@ -370,7 +373,7 @@ class Reads:
         )
 
     def take_touches(self) -> list[tuple[ViewId, Key, int]]:
-        """A sample of the hits since the last time: keys of views that are listed still, with how many of them."""
+        """Return a sample of the hits since the last call: keys of listed views, with their counts."""
         arguments = {route.info.id: route.arguments for route in self.routes.values()}
         taken = []
         for touched, times in self.touches.take():
@@ -385,8 +388,8 @@ class Reads:
         return taken
 
     async def wait_for(self, minimum: Minimum, wait_s: float | None) -> Position:
-        """Return once the leaf store is that new, with a position that is; ApiError ``version_timeout`` after `wait_s`
-        (the read limit)."""
+        """Wait until the leaf store has reached the minimum, and return its position. Raises
+        ApiError(version_timeout) after `wait_s` (default: the read limit)."""
         state = self.reader.state()
         if state is None or not self.minimums.has(state, minimum):
             with self.waiting:
@@ -397,6 +400,5 @@ class Reads:
         return 0 if state is None else state.position
 
     async def checkpoint(self) -> Position:
-        """The upstream's position now."""
         with self.waiting:
             return await self._engine.checkpoint(self.limits.read_timeout_s)

@@ -1,11 +1,12 @@
-"""Answers that a view allows to be served for some seconds after they went stale, while they are run again.
+"""Previous answers, which a view allows to be served for some seconds while they are recomputed.
 
-Such an answer is one that this worker gave before: exact at the version that it had then, at an age that counts from
-then on. Where nothing was kept, or it is too old, a read waits as any other.
+Such an answer was returned by this worker before: exact at the version of that time, with an age counted from then.
+Without one, or if it is too old, a read waits as any other.
 
-*Maintains*: `_bytes` is about what `_kept` takes, and no more than `max_bytes`; those that nobody asked for go first.
+*Maintains*: `_bytes` is the approximate size of `_kept`, at most `max_bytes`; the least recently used are dropped
+first.
 
-Not here: when a read may be answered so (`service.engine.reads.misses`).
+Not here: the conditions for stale answers (`service.engine.reads.misses`).
 """
 
 from collections import OrderedDict
@@ -14,22 +15,22 @@ from dataflow.types import Position, ViewId
 from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.request import Values
 
-#: A read: the view, so that one that was replaced has none, its parameters' values, and which page.
-Asked = tuple[ViewId, Values, PageWindow | None]
-#: What an answer takes beside its rows.
+#: Identity of a read: the view's id, which changes if it is replaced, its parameters' values, and the page.
+ReadKey = tuple[ViewId, Values, PageWindow | None]
+#: Approximate bytes of an answer besides its rows.
 _ENTRY_BYTES = 700
 
 
 class StaleAnswers:
-    """The last answer of each read, with its position and the time at which it was all there was."""
+    """The last answer of each read, with its position and time."""
 
     def __init__(self, max_bytes: int = 32 << 20) -> None:
         self._max_bytes = max_bytes
-        self._kept: OrderedDict[Asked, tuple[StoredAnswer, Position, int]] = OrderedDict()
+        self._kept: OrderedDict[ReadKey, tuple[StoredAnswer, Position, int]] = OrderedDict()
         self._bytes = 0
 
-    def keep(self, asked: Asked, answer: StoredAnswer, position: Position, at_ms: int) -> None:
-        """An answer that was exact at `position`; an older one does not replace a newer."""
+    def keep(self, asked: ReadKey, answer: StoredAnswer, position: Position, at_ms: int) -> None:
+        """Store an answer that was exact at `position`; an older one does not replace a newer one."""
         old = self._kept.pop(asked, None)
         if old is not None:
             self._bytes -= _size(asked, old[0])
@@ -41,8 +42,8 @@ class StaleAnswers:
             gone, (other, _, _) = self._kept.popitem(last=False)
             self._bytes -= _size(gone, other)
 
-    def find(self, asked: Asked, since: Position, since_ms: int) -> tuple[StoredAnswer, Position, int] | None:
-        """What was kept, if it is of a version and a time not before these."""
+    def find(self, asked: ReadKey, since: Position, since_ms: int) -> tuple[StoredAnswer, Position, int] | None:
+        """Return the stored answer, if its version and time are not before these."""
         kept = self._kept.get(asked)
         if kept is None or kept[1] < since or kept[2] < since_ms:
             return None
@@ -53,6 +54,6 @@ class StaleAnswers:
         return len(self._kept)
 
 
-def _size(asked: Asked, answer: StoredAnswer) -> int:
+def _size(asked: ReadKey, answer: StoredAnswer) -> int:
     _, values, _ = asked
     return _ENTRY_BYTES + len(answer.rows) + sum(len(str(value)) for value in values)

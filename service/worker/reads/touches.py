@@ -1,13 +1,14 @@
-"""Which keys a worker's readers read: a sample, for the engine's eviction policy.
+"""Sample of the keys that a worker's clients read, for the engine's eviction policy.
 
-*Theory*: a hit may cost next to nothing more, and a report must stay small however many hits there were. Hits are
-counted by what the read path has at hand, an entry's name; what key that is, is worked out for those that are reported.
-When too many have been counted, every second one is dropped, and from then on about every second one is not counted;
-and so on: each hit of a period has the same chance whenever it came. A period begins as sparsely as the last one ended.
+*Theory*: sampling may add almost nothing to the cost of a hit, and a report must stay small for any number of hits.
+Hits are counted by entry name, which the read path has at hand; keys are computed only for reported ones. When the
+counts reach their bound, every second one is dropped, and from then on about every second hit is skipped, and so on:
+each hit of a period has the same chance at any time. A period begins with the sampling rate at the end of the
+previous one.
 
-*Invariants*: at most `MAX_TOUCHES` hits are counted at any time. What is reported was read.
+*Invariants*: at most `MAX_TOUCHES` hits are counted at any time. Every reported key was read.
 
-Not here: what key an entry has (`Arguments.key_of`); what is made of it (`dataflow.eviction`).
+Not here: keys of entries (`Arguments.key_of`); their use (`dataflow.eviction`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,19 +19,19 @@ from dataflow.types import Key, ViewId
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values, request_of
 
-#: Some milliseconds of the worker's time for each report, and at most some 200 kB of it.
+#: Some milliseconds of the worker's time for each report, and at most some 200 kB.
 MAX_TOUCHES = 8192
-#: Larger keys are not held, so that none of them can be evicted; a view that is held as a whole answers for them too.
+#: Larger keys are never stored, so they cannot be evicted; nor are the keys of a fully materialized view.
 _MAX_KEY_BYTES = Limits().key_bytes
-#: The name of an entry, or the key itself where that is at hand.
+#: The name of an entry, or the key itself if it is at hand.
 Touched = bytes | tuple[ViewId, Key]
 
 
 class Touches:
     """Hits of one worker since they were last taken.
 
-    *State*: of about `_stride` hits one is counted in `_seen`; `_skip` are passed over before the next one; `_room` may
-    be counted before it is too many. `_stride` is 2 to the number of halvings.
+    *State*: of about `_stride` hits one is counted in `_seen`; `_skip` are skipped before the next one; `_room` more
+    fit. `_stride` is 2 to the number of halvings.
     """
 
     def __init__(self, most: int = MAX_TOUCHES, random: Random | None = None) -> None:
@@ -41,14 +42,14 @@ class Touches:
         self._random = (random or Random()).random
 
     def note(self, name: bytes) -> None:
-        """The key of an entry was read."""
+        """Count a read of an entry."""
         if self._skip:
             self._skip -= 1
         else:
             self._count(name)
 
     def note_all(self, names: Sequence[bytes]) -> None:
-        """The keys of several entries were read, in one request."""
+        """Count reads of several entries, in one request."""
         n, at = len(names), self._skip
         while at < n:
             self._count(names[at])
@@ -56,7 +57,7 @@ class Touches:
         self._skip = at - n
 
     def note_read(self, info: ViewInfo, values: Values) -> None:
-        """A read, of one key or of lists and ranges, was a hit: of all its keys."""
+        """Count a hit of a read, of one key or of lists and ranges, for all its keys."""
         if self._skip:
             self._skip -= 1
             return
@@ -65,7 +66,7 @@ class Touches:
                 self._count((info.id, key))
 
     def take(self) -> list[tuple[Touched, int]]:
-        """What was read since the last time, with how many of the counted hits it had."""
+        """Return the keys since the last call, with their counted hits."""
         seen, self._seen = self._seen, {}
         if self._room > self._most // 2:
             self._stride = max(1, self._stride // 2)
@@ -81,12 +82,12 @@ class Touches:
         self._room -= 1
         self._seen[touched] = self._seen.get(touched, 0) + 1
         if self._stride > 1:
-            # On average one of `_stride`, never in step with readers that come in turns.
+            # On average one of `_stride`, never in step with periodic readers.
             self._skip = int(self._random() * (2 * self._stride - 1))
 
 
 def _every_second(seen: dict[Touched, int]) -> Iterator[tuple[Touched, int]]:
-    """What is left when every second hit goes."""
+    """Halve the counts: drop every second hit."""
     rest = 0
     for touched, times in seen.items():
         rest += times

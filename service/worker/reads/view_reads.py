@@ -27,13 +27,13 @@ from service.worker.reads.large_answers import LargeAnswer, begun
 from service.worker.reads.reads import Answers, Reads, ViewRoute, WantedRead
 
 VIEWS_PATH = "/v1/views/"
-#: The most that an answer has around its rows: the version and the token of the next page.
+#: Maximum bytes of an answer around its rows: the version and the token of the next page.
 _AROUND_BYTES = 1024
 _log = structlog.get_logger(__name__)
 
 
 class Conditions(NamedTuple):
-    """What a request's headers say: If-None-Match, the minimum version, and for how many seconds it would wait."""
+    """Conditions in a request's headers: If-None-Match, the minimum version, and the time limit in seconds."""
 
     if_none_match: bytes | None
     minimum: Minimum | None
@@ -41,7 +41,7 @@ class Conditions(NamedTuple):
 
 
 class MetConditions(NamedTuple):
-    """Conditions that were waited for; `minimum` is a position by now, one that has what was asked for."""
+    """Conditions after the wait; `minimum` is a position that includes the requested version."""
 
     if_none_match: bytes | None
     minimum: Position | None
@@ -55,7 +55,7 @@ class ViewReads:
         self._reads = reads
 
     async def get(self, scope: Scope, name: str) -> Reply | LargeAnswer:
-        """The response; a problem is one too."""
+        """Return the response, which may be a problem."""
         try:
             return await self._get(scope, name)
         except ApiError as error:
@@ -83,7 +83,7 @@ class ViewReads:
                 return await self._large(route, scope)
             if not self._reads.are_replaced([route]):
                 raise
-            # What it asks for may mean something else to the view that has the name now.
+            # Parse again: the request may mean something else to the view that has the name now.
             route = self._reads.route(name, principal_of(scope))
             conditions, answers = await self._read(route, scope)
         headers = [*answer_headers(answers, started), route.cache_control]
@@ -92,10 +92,10 @@ class ViewReads:
         return self._reply(scope, answers, conditions.if_none_match, headers)
 
     async def _large(self, route: ViewRoute, scope: Scope) -> LargeAnswer:
-        """The whole answer, in parts: it was too large to be held."""
+        """Return the whole answer as a stream: it was too large for the store."""
         values, window = route.arguments.parse(scope["query_string"], principal_of(scope))
         if window is not None:
-            detail = "These rows are too many to be held, so they can only be read whole."
+            detail = "The rows are too many for the store, so pages of them cannot be read."
             raise ApiError("too_large", detail, "Leave out limit and after.")
         conditions = await self.conditions(scope["headers"])
         parts = self._reads.stream(WantedRead(route, values, None), conditions.wait_s, conditions.minimum)
@@ -109,7 +109,7 @@ class ViewReads:
         return conditions, await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
 
     async def conditions(self, headers: Headers) -> MetConditions:
-        """Wait for a minimum version, if one is asked for; what else the headers say."""
+        """Return the headers' conditions, after waiting for the minimum version."""
         asked, minimum, wait_s = conditions_of(headers)
         return MetConditions(asked, None if minimum is None else await self._reads.wait_for(minimum, wait_s), wait_s)
 
@@ -129,7 +129,7 @@ class ViewReads:
 
 
 def conditions_of(headers: Headers) -> Conditions:
-    """ApiError ``bad_request``."""
+    """Parse the headers. Raises ApiError(bad_request)."""
     asked = minimum = wait_s = None
     for name, value in headers:
         if name == b"if-none-match":
@@ -143,7 +143,7 @@ def conditions_of(headers: Headers) -> Conditions:
 
 
 def preferred_wait_s(prefer: str, default: float | None) -> float | None:
-    """The seconds of ``wait=`` in a Prefer header (RFC 7240)."""
+    """Return the seconds of ``wait=`` in a Prefer header (RFC 7240)."""
     for preference in prefer.split(","):
         name, _, value = preference.partition(";")[0].partition("=")
         if name.strip().lower() == "wait":
@@ -155,18 +155,18 @@ def preferred_wait_s(prefer: str, default: float | None) -> float | None:
 
 
 def not_modified(if_none_match: bytes, tag: bytes) -> bool:
-    """Whether If-None-Match has the tag, compared weakly (RFC 9110, 13.1.2)."""
+    """Whether If-None-Match contains the tag, compared weakly (RFC 9110, 13.1.2)."""
     return b'"%b"' % tag in if_none_match or if_none_match.strip() == b"*"
 
 
 def varies(rows_bytes: int, compress_bytes: int) -> bool:
-    """Whether an answer with so many bytes of rows, without the brackets, may be sent compressed. One that is so only
-    for what stands around its rows is taken for one, too."""
+    """Whether an answer with so many bytes of rows, without the brackets, may be sent compressed. Includes answers
+    that reach the limit only with the bytes around their rows."""
     return 0 < compress_bytes <= rows_bytes + _AROUND_BYTES
 
 
 def answer_headers(answers: Answers, started: int) -> Headers:
-    """Headers of every answer but its tag and how long it may be kept."""
+    """Return the headers of every answer except ETag and Cache-Control."""
     part = b"leaf" if answers.hit else b"miss"
     age_ms = answers.age_ms
     version = answers.version
@@ -180,13 +180,13 @@ def answer_headers(answers: Answers, started: int) -> Headers:
 
 
 def cache_control_of(views: Iterable[ViewRoute]) -> tuple[bytes, bytes]:
-    """The header of an answer about several views: what all of them say, else the strictest."""
+    """Return the Cache-Control header of an answer about several views: their common one, else the strictest."""
     said = {view.cache_control for view in views}
     return said.pop() if len(said) == 1 else CACHE_CONTROL
 
 
 def _page_url(scope: Scope, token: str) -> str:
-    """The same request for the next page, relative."""
+    """Return the relative URL of the next page."""
     kept = [
         part for part in scope["query_string"].decode("latin-1").split("&") if part and not part.startswith("after=")
     ]

@@ -1,4 +1,4 @@
-"""A worker's whole ASGI application: the hot route and the batch route in front of the documented one."""
+"""A worker's complete ASGI application: the hot route and the batch route before the documented application."""
 
 from service.leaf_store.reader import LeafReader
 from service.protocol.wire import EngineClient
@@ -25,8 +25,8 @@ def build_app(
     guarded: bool = False,
     adhoc: bool = False,
 ) -> HotRoute:
-    """The application over a leaf store and the engine that fills it. `guarded`: every request has a principal.
-    `adhoc`: queries may name no view."""
+    """Return the application over a leaf store and its engine. `guarded`: every request has a principal. `adhoc`:
+    ad-hoc queries are enabled."""
     reads = Reads(reader, engine, limits)
     views = ViewReads(reads)
     batches = Batches(reads, views)
@@ -37,7 +37,7 @@ def build_app(
 
 
 def documented_later(reads: KnownViews, batches: AnyBatches, queries: AnyQueries, max_body_bytes: int) -> App:
-    """The documented application, for bodies of at most so many bytes."""
+    """Return the documented application, built at its first request."""
 
     def build() -> App:
         from service.web.body_limit import BodyLimit

@@ -1,10 +1,11 @@
-"""Batches whose keys are all in the leaf store: what a body asks for, read in one transaction.
+"""Hits of batches: a body's keys, read in one transaction if the leaf store has all of them.
 
-*Theory*: `AskedKeys` runs every step over all keys at once: names column by column (`EntryNames`), one `get` each, one
-join. `AskedItems` does that for the keys of each of its reads; one of other than whole keys (a range, a page) is read
-the general way, in the same transaction. What was parsed is what is asked for if it is not all there.
+*Theory*: `AskedKeys` runs each step over all keys at once: names column by column (`EntryNames`), one `get` each,
+one join. `AskedItems` does that for the keys of each of its reads; reads of a range or a page take the general path
+in the same transaction. On a miss the parsed body is used by the general path.
 
-*Invariants*: what is answered is what `Reads.read` would answer. Only hits are counted: None means that nothing was.
+*Invariants*: answers equal those of `Reads.read` and `service.leaf_store.reader` (compared in
+`tests/service/worker/test_batch_route.py`). Only hits are counted: None means that nothing was.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,17 +35,16 @@ _NO_ROWS = bytes(4)
 _OBJECTS = {dict}
 _FIELDS = frozenset(Item._fields)
 _LIMITS, _AFTERS = frozenset({int, type(None)}), frozenset({str, type(None)})
-#: What every parser of JSON reads alike; of other numbers this one's makes floats where they are large.
+#: Types that every JSON parser reads alike; orjson turns large numbers into floats.
 _EXACT = frozenset({str, int, bool, type(None)})
 
 
-#: The result of a read, and the entries that are all it is made of, if that is known.
+#: The result of a read, and the entries it consists of, if known.
 _Found = tuple[bytes, list[bytes] | None]
 
 
 class PartHits(NamedTuple):
-    """Results one behind the other, the length of each, and since when all of them are unchanged (None: that is not
-    known)."""
+    """Joined results, the length of each, and the position since which all are unchanged (None: unknown)."""
 
     results: bytes
     lengths: list[int]
@@ -53,7 +53,7 @@ class PartHits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskedKeys:
-    """The body of ``POST /v1/views/{view}/query``. `names` are its keys' entries, if they can be said fast."""
+    """The body of ``POST /v1/views/{view}/query``. `names` are its keys' entries, if the fast path applies."""
 
     batches: AnyBatches
     route: ViewRoute
@@ -65,7 +65,7 @@ class AskedKeys:
     def of(
         cls, batches: AnyBatches, route: ViewRoute, content: bytes, principal: Principal | None
     ) -> "AskedKeys | None":
-        """None if it does not have the documented form. ApiError ``forbidden``."""
+        """Parse a body; None if it does not have the documented form. Raises ApiError(forbidden)."""
         require_read(principal, route.info.name)
         entries = route.arguments.entries
         names: Sequence[bytes] | None = entries.of_body(content)
@@ -77,12 +77,12 @@ class AskedKeys:
         return cls(batches, route, content, names, principal)
 
     def hits(self, txn: LeafTransaction, touches: Touches) -> bytes | None:
-        """The results; None if they are not all there, or not plain. NotCoveredError."""
+        """Return the results; None on a miss, or without the fast path. Raises NotCoveredError."""
         entries = self._entries(txn)
         return None if entries is None else results_of(self._rows(txn, entries, touches))
 
     def part(self, txn: LeafTransaction, touches: Touches) -> "PartHits | None":
-        """As `hits`, for a part."""
+        """Do as `hits`, for a part."""
         entries = self._entries(txn)
         if entries is None:
             return None
@@ -95,7 +95,7 @@ class AskedKeys:
         return None if names is None or len(names) > self.batches.max_keys else entries_of(txn, self.route, names)
 
     def _rows(self, txn: LeafTransaction, entries: Sequence[bytes], touches: Touches) -> list[bytes]:
-        """Counted as read. NotCoveredError."""
+        """Return the rows of the entries and count the reads. Raises NotCoveredError."""
         route, names = self.route, self.names or ()
         rows = rows_of(txn, route, names, entries, AtOnce())
         route.counters.hits += len(names)
@@ -106,16 +106,17 @@ class AskedKeys:
 
     @property
     def views(self) -> list[ViewRoute]:
-        """What is read."""
         return [self.route]
 
     @property
     def cache_control(self) -> tuple[bytes, bytes]:
-        """The header of the answer."""
         return self.route.cache_control
 
     def wanted(self) -> list[WantedRead] | None:
-        """The same, the general way; None for what the documented application parses otherwise. ApiError."""
+        """Return the reads for the general path; None for a body that the documented application parses differently.
+
+        Raises ApiError.
+        """
         keys = _keys(self.content)
         exact = keys is not None and all(map(_is_exact, keys))
         return self._wanted(keys) if keys is not None and exact else None
@@ -125,13 +126,12 @@ class AskedKeys:
 
 
 def _keys(content: bytes) -> list[dict[str, Any]] | None:
-    """None if the body does not have the documented form."""
     keys = _field(content, "keys")
     return keys if _are_objects(keys) else None
 
 
 def _field(content: bytes, name: str) -> Any:
-    """The one field of a JSON object."""
+    """Return the only field of a JSON object."""
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -147,8 +147,11 @@ class AskedItems:
 
     @classmethod
     def of(cls, batches: AnyBatches, content: bytes, principal: Principal | None) -> "AskedItems | None":
-        """None if it does not have the documented form, or what the documented application parses otherwise.
-        ApiError."""
+        """Parse a body; None if it does not have the documented form, or the documented application parses it
+        differently.
+
+        Raises ApiError.
+        """
         reads = _field(content, "reads")
         if not _are_objects(reads):
             return None
@@ -156,12 +159,12 @@ class AskedItems:
         return cls(batches.items(items, principal)) if len(items) == len(reads) else None
 
     def hits(self, txn: LeafTransaction, touches: Touches) -> bytes | None:
-        """The results; None if they are not all there. ApiError, NotCoveredError."""
+        """Return the results; None on a miss. Raises ApiError, NotCoveredError."""
         found = self._found(txn, touches)
         return None if found is None else b",".join([result for result, _ in found])
 
     def part(self, txn: LeafTransaction, touches: Touches) -> "PartHits | None":
-        """As `hits`, for a part."""
+        """Do as `hits`, for a part."""
         found = self._found(txn, touches)
         if found is None:
             return None
@@ -172,7 +175,7 @@ class AskedItems:
         return PartHits(b"".join(results), list(map(len, results)), newest)
 
     def _found(self, txn: LeafTransaction, touches: Touches) -> list[_Found] | None:
-        """Counted as read."""
+        """Return the results and count the reads."""
         found, at_once = [], AtOnce()
         for read in self.reads:
             result = _result(txn, read, at_once)
@@ -189,21 +192,18 @@ class AskedItems:
 
     @property
     def views(self) -> list[ViewRoute]:
-        """What is read."""
         return [read.view for read in self.reads]
 
     @property
     def cache_control(self) -> tuple[bytes, bytes]:
-        """The header of the answer."""
         return cache_control_of(read.view for read in self.reads)
 
     def wanted(self) -> list[WantedRead] | None:
-        """The same, the general way."""
         return self.reads
 
 
 def _result(txn: LeafTransaction, read: WantedRead, at_once: AtOnce) -> _Found | None:
-    """One of several reads; None if it is not all there. NotCoveredError."""
+    """Return one result; None on a miss. Raises NotCoveredError."""
     info = read.view.info
     if read.window is None and info.whole:
         names = names_of(info, read.values)
@@ -216,14 +216,14 @@ def _result(txn: LeafTransaction, read: WantedRead, at_once: AtOnce) -> _Found |
 
 
 def _since(txn: LeafTransaction, read: WantedRead, entries: list[bytes] | None) -> Position | None:
-    """Since when a read's result is unchanged; None: that is not known."""
+    """Return the position since which a result is unchanged; None: unknown."""
     if entries is None:
         return unchanged_since(txn, read.view.info, read.values, read.window)
     return since_of(txn, read.view.info, entries)
 
 
 def entries_of(txn: LeafTransaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
-    """The entries of these names; None if one is not there, or the view is building."""
+    """Return the entries of these names; None if one is missing, or the view is building."""
     if route.info.building:
         return None
     found = list(map(txn.get, names))
@@ -233,7 +233,7 @@ def entries_of(txn: LeafTransaction, route: ViewRoute, names: Sequence[bytes]) -
 def rows_of(
     txn: LeafTransaction, route: ViewRoute, names: Sequence[bytes], entries: Sequence[bytes], at_once: AtOnce
 ) -> list[bytes]:
-    """The rows of whole keys, without the brackets. NotCoveredError."""
+    """Return the rows of whole keys, without the brackets. Raises NotCoveredError."""
     info, bare, cut = route.info, route.bare, route.cut
 
     def rows_behind_it(name: bytes, entry: bytes) -> bytes:
@@ -242,7 +242,7 @@ def rows_of(
         return rows_in(txn, info, name, entry)[0]
 
     return [
-        # An entry of no rows ends where the row would be.
+        # An entry without rows ends where the row would begin.
         entry[ENTRY_BYTES:]
         if bare and (entry[0] == INLINE or entry[COUNT_SLICE] == _NO_ROWS)
         else rows_behind_it(name, entry)
@@ -255,7 +255,7 @@ def _are_objects(given: Any) -> TypeGuard[list[dict[str, Any]]]:
 
 
 def _item(read: dict[str, Any]) -> Item | None:
-    """One of the reads; None if it does not have the documented form."""
+    """Return one read of the body; None if it does not have the documented form."""
     view, params, limit, after = read.get("view"), read.get("params", {}), read.get("limit"), read.get("after")
     if type(view) is not str or type(params) is not dict or not read.keys() <= _FIELDS:
         return None
@@ -271,5 +271,5 @@ def _is_exact(params: Mapping[str, Any]) -> bool:
 
 
 def results_of(rows: Sequence[bytes]) -> bytes:
-    """The results of several keys, of their rows without the brackets."""
+    """Return the joined results of several keys from their rows without brackets."""
     return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))

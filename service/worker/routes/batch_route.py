@@ -1,12 +1,12 @@
-"""The batch route: ``POST /v1/views/{view}/query`` and ``POST /v1/read``, in front of the documented application.
+"""Batch route: ``POST /v1/views/{view}/query`` and ``POST /v1/read``, before the documented application.
 
-*Theory*: most of a batch's time in a web framework goes into checking its body against a model and handing it around.
-Here the body is parsed once; what is in the leaf store is answered from it (`batch_hits`), everything else that has the
-documented form goes the general way (`Batches`).
+*Theory*: in a web framework most of a batch's time is spent on validating its body against a model. Here the body is
+parsed once; hits are answered from it (`batch_hits`), and other bodies of the documented form take the general path
+(`Batches`).
 
-*Invariants*: the answer is the documented application's. A body that does not have the documented form is left to it,
-with the messages that were received: every such refusal is written in one place. What is asked wrongly in that form is
-refused here, by the same code: it would be parsed again for nothing.
+*Invariants*: responses equal the documented application's (compared in `tests/service/worker/test_batch_route.py`).
+A body of another form is left to it, with the received messages, so that every such refusal is written in one place.
+Errors in a body of the documented form are refused here, by the same code.
 """
 
 import time
@@ -34,16 +34,16 @@ from service.worker.routes.batch_hits import AskedItems, AskedKeys
 _READ = b"/v1/read"
 _VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
 _JSON = b"application/json"
-#: Where a scope has what its body asks for, once that is known.
+#: Scope key of the parsed body.
 _ASKED = "upquery.asked"
 _Asked = AskedKeys | AskedItems
 _log = structlog.get_logger(__name__)
 
 
 class BatchRoute:
-    """ASGI: batch reads here, all else in `documented`.
+    """ASGI: batch reads here, all other requests in `documented`.
 
-    *State*: `_queries` has the views that can be read by raw path, as `_catalog` has them.
+    *State*: `_queries` has the readable views of `_catalog` by raw path.
     """
 
     def __init__(self, reads: Reads, batches: Batches, documented: App) -> None:
@@ -55,12 +55,11 @@ class BatchRoute:
         self._queries: dict[bytes, ViewRoute] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if not self.is_for(scope):
             await self._documented(scope, receive, send)
             return
         started = time.perf_counter_ns()
-        # What was asked for directly, and is not all there, is not parsed again.
+        # A body that `answer` parsed and that was a miss is not parsed again.
         asked, reply = scope.pop(_ASKED, None), None
         body = await RequestBody.read(receive, self._max_bytes)
         if asked is None and body.content is not None:
@@ -73,18 +72,18 @@ class BatchRoute:
             await send_reply(send, reply)
 
     def is_for(self, scope: Scope) -> bool:
-        """Whether this is a batch read as most clients write it; any other is left to the documented application."""
+        """Whether this is a batch read in its common form; others are left to the documented application."""
         return _is_batch(scope) and _is_plain(scope["headers"], self._max_bytes)
 
     def answer(self, scope: Scope, body: bytes) -> Reply | None:
-        """The response, if all of it is in the leaf store and the request is right."""
+        """Return the response if the request is valid and all its keys are hits."""
         asked, reply = self._at_once(scope, body, time.perf_counter_ns())
         if asked is not None and reply is None:
             scope[_ASKED] = asked
         return reply
 
     def _at_once(self, scope: Scope, content: bytes, started: int) -> tuple[_Asked | None, Reply | None]:
-        """What the body asks for, None if that is wrong or not plain; the answer, if the leaf store has all of it."""
+        """Parse the body (None: invalid or not plain), and answer it if all its keys are hits."""
         asked = None
         with self._reads.reader.begin() as txn:
             state = self._follow(txn)
@@ -108,7 +107,7 @@ class BatchRoute:
         return asked, batch_reply(answers, results, asked.cache_control, started)
 
     def _part(self, txn: LeafTransaction, state: LeafState, asked: _Asked, started: int) -> Reply | None:
-        """ApiError, NotCoveredError."""
+        """Answer a part. Raises ApiError, NotCoveredError."""
         hits = asked.part(txn, self._reads.touches)
         if hits is None:
             return None
@@ -118,14 +117,13 @@ class BatchRoute:
         return part_reply(exact, hits.results, hits.lengths, asked.views, started)
 
     def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:
-        """ApiError."""
         if path == _READ:
             return AskedItems.of(self._batches, content, principal)
         route = self._queries.get(path)
         return None if route is None else AskedKeys.of(self._batches, route, content, principal)
 
     async def _general(self, asked: _Asked, scope: Scope, started: int) -> Reply | None:
-        """The answer, or the problem that reading ran into; None if the documented application has to look."""
+        """Return the answer, or the problem of the read; None: the documented application must parse the body."""
         try:
             wanted = asked.wanted()
         except ApiError as error:
@@ -135,7 +133,7 @@ class BatchRoute:
         try:
             return await self._batches.answer(wanted, scope["headers"], started)
         except ApiError as error:
-            # To the view that has the name now, it may mean something else.
+            # The request may mean something else to the view that has the name now.
             replaced = self._reads.are_replaced(w.view for w in wanted)
             return None if replaced else problem_reply(error, scope["path"])
         except Exception:
@@ -144,7 +142,7 @@ class BatchRoute:
             return problem_reply(failed, scope["path"])
 
     def _follow(self, txn: LeafTransaction) -> LeafState | None:
-        """The state; the views are those of its catalog from here on."""
+        """Follow the catalog in a transaction; return its state."""
         reads = self._reads
         state = reads.follow(txn)
         if reads.catalog is not self._catalog:
@@ -160,7 +158,7 @@ def _is_batch(scope: Scope) -> bool:
 
 
 def _is_plain(headers: Headers, max_bytes: int) -> bool:
-    """Whether a body of a known, allowed length follows that says that it is JSON."""
+    """Whether a JSON body of a known, allowed length follows."""
     is_json = fits = False
     for name, value in headers:
         if name == b"content-type":

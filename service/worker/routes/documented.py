@@ -1,4 +1,4 @@
-"""The data plane's FastAPI application: everything but reads of one key, and the document that describes all of it."""
+"""The data port's FastAPI application: all routes except reads of one key, and the document of all routes."""
 
 import time
 
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def documented_app(reads: KnownViews, batches: AnyBatches, queries: AnyQueries | None = None) -> FastAPI:
-    """The application behind the fast routes."""
+    """Return the application behind the fast routes."""
     app = FastAPI(title="Upquery", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     _handle_problems(app)
     _add_reads(app, reads, batches)
@@ -113,7 +113,7 @@ def _handle_problems(app: FastAPI) -> None:
                 request, ApiError("not_found", f"Path {request.url.path} does not exist.", "See /openapi.json.")
             )
         if error.status_code == 405:
-            refused = ApiError("method_not_allowed", f"{request.method} is not for {request.url.path}.")
+            refused = ApiError("method_not_allowed", f"{request.url.path} does not support {request.method}.")
             return problem(request, refused, dict(error.headers or {}))
         return problem(request, ApiError("too_large" if error.status_code == 413 else "bad_request", str(error.detail)))
 

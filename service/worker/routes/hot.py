@@ -1,12 +1,13 @@
-"""The hot route: ``GET /v1/views/{view}`` from the leaf store, in front of everything else.
+"""Hot route: ``GET /v1/views/{view}`` from the leaf store, before all other routes.
 
-*Theory*: a hit costs one LMDB read transaction on top of what an empty response costs the server, so each step is the
-cheapest that says the same as the general way (`ViewReads`): the raw path is the route's key, plain query strings are
-read without decoding (`Arguments.entry_of`), header parts that only change with a commit are kept until LMDB's
-transaction id does. Whatever is not plain falls through to the general way, and whatever is not a read of a view to the
-documented application.
+*Theory*: a hit costs one LMDB read transaction in addition to an empty response, so each step is the cheapest
+equivalent of the general path (`ViewReads`): routes are found by the raw path, plain query strings are not decoded
+(`Arguments.entry_of`), and headers that change only with a commit are cached by LMDB's transaction id. Reads that
+are not plain take the general path; requests that are not reads go to the documented application.
 
-*Invariants*: rows, version and tag of an answer are read in one transaction; it is closed before anything is sent.
+*Invariants*: rows, version and tag of an answer are read in one transaction, which is closed before anything is
+sent. Answers equal those of `ViewReads` and `service.leaf_store.reader` (compared in
+`tests/service/worker/test_reads.py`).
 """
 
 import time
@@ -46,9 +47,9 @@ from service.worker.subscriptions.routes import SubscribeRoute
 _HEAD = b'{"rows":['
 _NO_PAGE = '],"version":"%s","next":null}'
 _READS = frozenset({"GET", "HEAD"})
-#: Headers of a request that change its answer.
+#: Request headers that change the answer.
 _ASKING = frozenset({b"accept", b"if-none-match", b"upquery-min-version"})
-#: Server-Timing by microseconds; the last one is for all that took longer.
+#: Server-Timing by microseconds; the last one is for all longer times.
 _MAX_TIMING_US = 1000
 _TIMINGS = [(b"server-timing", b"leaf;dur=%.3f" % (us / 1000)) for us in range(_MAX_TIMING_US + 1)]
 _count = Struct(f">{COUNT_SLICE.start}xI").unpack_from
@@ -56,10 +57,10 @@ _now_ns = time.time_ns
 
 
 class HotRoute:
-    """ASGI: reads of views here, all else in `batches`, and what is behind that. Also `DirectApp`, for both of them.
+    """A `DirectApp`: reads of views here, all other requests in `batches` and the applications behind it.
 
-    *State*: `_routes` has the ready views by raw path; with `_tail`, `_version` and `_at_ms` it belongs to the commit
-    whose LMDB transaction id is `_commit`.
+    *State*: `_routes` has the ready views by raw path; with `_tail`, `_version` and `_at_ms` it belongs to the
+    commit whose LMDB transaction id is `_commit`.
     """
 
     def __init__(
@@ -78,12 +79,11 @@ class HotRoute:
         self._at_ms = self._now_ms = 0
         self._age_ms, self._age = (b"upquery-age-ms", b"0"), (b"age", b"0")
         self._note = reads.touches.note
-        # Nothing is asked where everybody may read everything.
+        # Without access control, the check of rights is skipped.
         self._guarded = guarded
         self._permitted = self._permitted_hit if guarded else self._hit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         route = self._routes.get(scope.get("raw_path", b""))
         reply = None if route is None or scope.get("method") not in _READS else self._permitted(route, scope)
         if reply is None:
@@ -92,25 +92,24 @@ class HotRoute:
             await send_reply(send, reply)
 
     def reads_body(self, scope: Scope) -> bool:
-        """Whether `answer` needs the request's body."""
         return scope["method"] == "POST" and self._batches.is_for(scope)
 
     def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
-        """The response, if it can be given at once."""
         if body is not None:
             return self._batches.answer(scope, body)
         route = self._routes.get(scope["raw_path"])
         return None if route is None or scope["method"] not in _READS else self._permitted(route, scope)
 
     def _permitted_hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
-        """As `_hit`, for who may read the view, which is none of a query; a refusal is the general way's."""
+        """Answer as `_hit`, if the client may read the view and it is not an ad-hoc query's; the general path
+        refuses."""
         principal = principal_of(scope)
         if principal is None or not (principal.reads_all or principal.may_read(route.info.name)):
             return None
         return self._hit(route, scope)
 
     def _hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
-        """An answer from the leaf store; None if this is not the plain case."""
+        """Answer from the leaf store; None if this is not the plain case."""
         started = _now_ns()
         name = route.entry_of(scope["query_string"])
         if name is None:
@@ -164,7 +163,7 @@ class HotRoute:
             self._age_ms,
             self._age,
             route.cache_control,
-            # The clock may be set back meanwhile.
+            # The clock may have been set back.
             _TIMINGS[took_us if 0 <= took_us < _MAX_TIMING_US else -1],
         ]
         return Reply(200, headers, body)
@@ -180,16 +179,15 @@ class HotRoute:
         await self.subscribe.subscriptions.close()
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """Reads of this worker since its start, by view."""
+        """Return this worker's reads since its start, by view."""
         return {name: {"hits": c.hits, "misses": c.misses} for name, c in self.reads.counters.items()}
 
     def take_touches(self) -> list[tuple[ViewId, Key, int]]:
-        """Keys that were read here since the last time, with how many of the counted hits each had; a bounded sample.
-        For reports."""
+        """Return a bounded sample of the keys read since the last call, with their counted hits, for reports."""
         return self.reads.take_touches()
 
     def _follow(self, txn: LeafTransaction) -> bool:
-        """Take over what a new commit says; False if the views have changed, so that a route may be an old one."""
+        """Take over a new commit; False if the views have changed, so that a route may be outdated."""
         reader = self.reads.reader
         state = reader.state_in(txn)
         catalog = reader.catalog_in(txn, state)
@@ -220,7 +218,7 @@ class HotRoute:
             await send_reply(send, reply)
 
     def _follow_catalog(self) -> None:
-        """Route the ready views of the catalog as it is now."""
+        """Route the ready views of the current catalog."""
         reads = self.reads
         reads.refresh()
         if reads.catalog is not self._catalog:
@@ -229,7 +227,7 @@ class HotRoute:
             self._routes = {
                 (VIEWS_PATH + quote(name, safe="")).encode(): route
                 for name, route in reads.routes.items()
-                # Stale answers are those that were given before: all are given the general way. So are views of queries
-                # where who may read them is another question than for all others.
+                # Views with stale answers take the general path, which stores the answers. So do views of ad-hoc
+                # queries with access control, which need another right.
                 if route.info.status == "ready" and not route.stale_ms and not (self._guarded and is_of_query(name))
             }

@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's own for the fixed part, one path for each registered view."""
+"""The OpenAPI document: FastAPI's for the fixed routes, and one path for each registered view."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,13 +18,13 @@ _DESCRIPTION = "SQL views answered from memory, maintained incrementally from th
 
 
 def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False, sql: bool = True) -> dict[str, Any]:
-    """OpenAPI 3.1 for the fixed routes and these views. `guarded`: all of them take a bearer token; `sql`: with the
+    """Return OpenAPI 3.1 for the fixed routes and these views. `guarded`: all need a bearer token; `sql`: with the
     views' SQL."""
     result = get_openapi(
         title=app.title, version=app.version, openapi_version="3.1.0", description=_DESCRIPTION, routes=app.routes
     )
     schemas = result["components"]["schemas"]
-    # Errors are problems everywhere; FastAPI would document its own form for bodies that it refuses.
+    # Errors are problems everywhere; FastAPI would document its own form for invalid bodies.
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     schemas["Problem"] = Problem.model_json_schema()
@@ -40,7 +40,7 @@ def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False, 
 
 
 def _row_name(view: ViewInfo) -> str:
-    """What generated clients call a row. The dot keeps it apart from other views' names and the fixed schemas'."""
+    """Return the name of a row's type in generated clients. The dot separates it from other views and fixed schemas."""
     return f"{view.name}.row"
 
 
@@ -133,7 +133,7 @@ def _answer_schema(view: ViewInfo) -> dict[str, Any]:
     }
 
 
-#: What a parameter does, where that is not being equal.
+#: Effects of parameters other than equality.
 _USES = {
     ParameterRole.LIST: "A list: give it once for each value.",
     ParameterRole.LESS: "Rows below it.",

@@ -1,9 +1,8 @@
-"""Batch reads over several shards, in front of the documented application (as `service.worker.routes.batch_route`, of
-one).
+"""Batch reads over several shards, before the documented application (for one shard:
+`service.worker.routes.batch_route`).
 
-*Invariants*: the answer is the documented application's. What one shard answers alone is that shard's own batch route's
-to answer. A body that does not have the documented form, or asks for something wrong, is left to the documented
-application.
+*Invariants*: responses equal the documented application's. A request that one shard can answer is left to its batch
+route. A body that is invalid or does not have the documented form is left to the documented application.
 """
 
 import time
@@ -28,22 +27,21 @@ from service.worker.shards.reads import ShardedReads
 
 _READ = b"/v1/read"
 _VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
-#: Where a scope has what its body asks for, once that is known.
+#: Scope key of the parsed body.
 _ASKED = "upquery.parts"
 _log = structlog.get_logger(__name__)
-#: What is asked for, in parts; or the number of the one shard that answers.
+#: The reads by shard; or the number of the one shard that answers.
 _Asked = list[ShardPart[WantedRead]] | int
 
 
 class ShardedBatches(AnyBatches):
-    """As `Batches`; the minimum version is waited for by the shards that are read."""
+    """Batches over several shards; each shard that is read waits for the minimum version."""
 
     def __init__(self, reads: ShardedReads) -> None:
         super().__init__(reads)
         self._sharded = reads
 
     async def answer(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
-        """The response. ApiError."""
         _, minimum, wait_s = conditions_of(headers)
         answers = await self._sharded.serve(wanted, wait_s, minimum)
         kept = cache_control_of(w.view for w in wanted)
@@ -53,7 +51,7 @@ class ShardedBatches(AnyBatches):
 class ShardedBatchRoute:
     """ASGI: batch reads of all shards.
 
-    *State*: `_queries` has the views by raw path, as the catalogs of `_catalog` have them.
+    *State*: `_queries` has the views of the catalogs of `_catalog` by raw path.
     """
 
     def __init__(
@@ -68,7 +66,6 @@ class ShardedBatchRoute:
         self._queries: dict[bytes, PlacedView] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         started = time.perf_counter_ns()
         asked: _Asked | None = scope.pop(_ASKED, None)
         body = await RequestBody.read(receive, self._max_bytes)
@@ -85,7 +82,7 @@ class ShardedBatchRoute:
             await send_reply(send, reply)
 
     def answer(self, scope: Scope, body: bytes) -> Reply | None:
-        """The response, if all of it is in the leaf stores and the request is right."""
+        """Return the response if the request is valid and all its keys are hits."""
         started = time.perf_counter_ns()
         self._follow()
         reply = self._hits(scope, body, started)
@@ -101,7 +98,7 @@ class ShardedBatchRoute:
         return reply
 
     def _hits(self, scope: Scope, body: bytes, started: int) -> Reply | None:
-        """The response to a request for keys of one view, if it is plain."""
+        """Answer a plain request for keys of one view, if all are hits."""
         placed = self._queries.get(scope["raw_path"])
         if placed is None or placed.whole:
             return None
@@ -116,7 +113,7 @@ class ShardedBatchRoute:
         return reply_of(self._reads.shards, placed, asked.names, started)
 
     def _asked(self, scope: Scope, content: bytes) -> _Asked | None:
-        """None if the request is wrong, or not plain."""
+        """Parse the body; None if it is invalid or not plain."""
         try:
             parts = self._parts(scope, content)
         except ApiError:
@@ -126,7 +123,6 @@ class ShardedBatchRoute:
         return parts[0].shard if len(parts) == 1 else parts or None
 
     def _parts(self, scope: Scope, content: bytes) -> _Asked | None:
-        """ApiError."""
         principal = principal_of(scope)
         asked: AskedItems | AskedKeys | None
         if scope["raw_path"] == _READ:
@@ -154,7 +150,7 @@ class ShardedBatchRoute:
         return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 
     async def _general(self, parts: list[ShardPart[WantedRead]], scope: Scope, started: int) -> Reply | None:
-        """The answer, or the problem that reading ran into."""
+        """Return the answer, or the problem of the read."""
         wanted = _in_order(parts)
         try:
             return await self._batches.answer(wanted, scope["headers"], started)

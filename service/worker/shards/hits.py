@@ -1,7 +1,8 @@
-"""Many keys of one view that are in the leaf stores of several shards, in tight loops (as
-`service.worker.routes.batch_hits`, of one).
+"""Hits of many keys of one view in the leaf stores of several shards (for one shard:
+`service.worker.routes.batch_hits`).
 
-*Invariants*: what is answered is what `ShardedReads.serve` would answer; None means that nothing was counted.
+*Invariants*: answers equal those of `ShardedReads.serve` (compared in `tests/service/worker/shards/test_router.py`).
+None means that nothing was counted.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from service.worker.shards.reads import is_same
 
 @dataclass(frozen=True, slots=True)
 class _Hits:
-    """What one leaf store has of a request."""
+    """The hits of one leaf store."""
 
     reads: Reads
     route: ViewRoute
@@ -34,7 +35,7 @@ class _Hits:
 
 
 def reply_of(shards: Sequence[Reads], placed: PlacedView, names: Sequence[bytes], started: int) -> Reply | None:
-    """The response to a request for these entries, named as the leaf store names them that `placed.route` is of."""
+    """Return the response to a request for these entries, named as in the leaf store of `placed.route`."""
     parts = split(names, map(placed.of_entry, names))
     timelines, at_once = [], AtOnce()
     for part in parts:

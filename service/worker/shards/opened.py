@@ -1,4 +1,4 @@
-"""Puts a worker's application over several shards together (as `service.worker.routes.app`, over one)."""
+"""Construction of a worker's application over several shards (for one shard: `service.worker.routes.app`)."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ def sharded_app(
     guarded: bool = False,
     adhoc: bool = False,
 ) -> Router:
-    """The application over all shards' leaf stores and engines. `guarded`, `adhoc`: as of `build_app`."""
+    """Return the application over all shards' leaf stores and engines. `guarded`, `adhoc`: as for `build_app`."""
     settings = subscriptions or SubscriptionSettings()
     each = [Reads(reader, engine, limits) for reader, engine in zip(readers, engines, strict=True)]
     reads = ShardedReads(each, engines)
@@ -52,7 +52,7 @@ def _shard(
 
 
 def _queries(reads: ShardedReads, engine: EngineClient, *, adhoc: bool) -> Queries:
-    """The first shard says what a query means, and runs what means no view."""
+    """Let the first shard match queries with views, and run the others."""
 
     async def serve(wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None) -> Answers:
         reads.refresh()

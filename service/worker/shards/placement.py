@@ -1,13 +1,13 @@
-"""Which shard answers a read, as the catalogs of all shards are now.
+"""Placement of reads on shards, by the current catalogs of all shards.
 
-*Theory*: by the rule of `homes` every shard is the home of some keys. A view that is kept whole is the exception, and
-the catalogs say so: the shards that do not keep it have it as ``elsewhere``. Nor is a view everywhere that only some of
-them know: one that was made of a query, or that is being put in this moment.
+*Theory*: by the rule of `homes` every shard is the home of some keys. Fully materialized views are the exception:
+the catalogs of the other shards mark them ``elsewhere``. Some views are known to some shards only: those made of
+ad-hoc queries, and those being registered.
 
-*Invariants*: a read goes to a shard that has the view, if there is one whose catalog is known. A shard whose catalog is
-not known (it is starting) is taken to have what the others have: its keys wait for it, and do not all go to others.
+*Invariants*: a read goes to a shard that has the view, if the catalog of one is known. A shard whose catalog is
+unknown (it is starting) is assumed to have the others' views: its keys wait for it and do not all move to others.
 
-Not here: the rule (`homes`); what a request asks for (`service.http`).
+Not here: the rule (`homes`); parsing of requests (`service.web.arguments`).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ from service.leaf_store.request import Values, request_of
 from service.sharding.homes import Homes
 from service.worker.reads.reads import Reads, ViewRoute
 
-#: Query strings whose shard is remembered, by view, and how long one may be.
+#: Maximum query strings whose shard is cached, by view, and the maximum length of one.
 _MAX_REMEMBERED = 1 << 15
 _MAX_REMEMBERED_BYTES = 256
 
 
 class PlacedView:
-    """A view, and the shards of its keys. `route` is that of a shard that keeps it: it knows the parameters."""
+    """A view, and the shards of its keys. `route` belongs to a shard that has the view, and parses its parameters."""
 
     __slots__ = ("_of_key", "_only", "name", "remembered", "route", "shard")
 
@@ -34,32 +34,32 @@ class PlacedView:
     ) -> None:
         self.name = route.info.name
         self.route = route
-        #: Who says what is wrong with requests for it.
+        #: The shard that reports errors in requests for it.
         self.shard = shard
         self._only = having[0] if whole or len(having) == 1 else None
         self._of_key = _among(homes, self.name, having)
-        #: The shards of query strings that were asked for.
+        #: Cached shards by query string.
         self.remembered: dict[bytes, int] = {}
 
     @property
     def whole(self) -> bool:
-        """Whether one shard answers all of it."""
+        """Whether one shard answers all its reads."""
         return self._only is not None
 
     def of_entry(self, name: bytes) -> int:
-        """The shard of an entry, by its name in any leaf store."""
+        """Return the shard of an entry, by its name in any leaf store."""
         return self._of_key(name[HEAD_BYTES:]) if self._only is None else self._only
 
     def of_values(self, values: Values) -> int:
-        """The shard that answers a read: of several keys that of the first one, which fills all of them."""
+        """Return the shard that answers a read: for several keys that of the first one, which fills all of them."""
         if self._only is not None:
             return self._only
         keys = request_of(self.route.info, values).keys
         return self._of_key(key_part(keys[0] if keys else ()))
 
     def of_query(self, query: bytes) -> int | None:
-        """The shard that answers a query string; None if that is not for the string alone to say. ApiError
-        ``parameter_…``."""
+        """Return the shard of a query string; None if it depends on more than the string. Raises
+        ApiError(parameter_…)."""
         found = self.remembered.get(query)
         return self._find(query) if found is None else found
 
@@ -77,7 +77,7 @@ class PlacedView:
 
 
 def _among(homes: Homes, view: str, having: Sequence[int]) -> Callable[[bytes], int]:
-    """`Homes.keys_of`, with the next in the key's order where its home does not have the view."""
+    """Return `Homes.keys_of`, with the next shard in the key's order if its home does not have the view."""
     if len(having) == homes.shards:
         return homes.keys_of(view)
     there = frozenset(having)
@@ -86,7 +86,7 @@ def _among(homes: Homes, view: str, having: Sequence[int]) -> Callable[[bytes], 
 
 @dataclass(slots=True)
 class Placing:
-    """*State*: `views` by name, as the catalogs in `_seen` have them."""
+    """The placement of all views. *State*: `views` by name, from the catalogs in `_seen`."""
 
     shards: Sequence[Reads]
     homes: Homes
@@ -95,11 +95,10 @@ class Placing:
 
     @classmethod
     def over(cls, shards: Sequence[Reads]) -> "Placing":
-        """Nothing is known yet."""
         return cls(shards, Homes(len(shards)), {})
 
     def follow(self) -> bool:
-        """Take over what the catalogs say now; whether that is anything new."""
+        """Take over the current catalogs; return whether they have changed."""
         for reads in self.shards:
             reads.refresh()
         seen = tuple(reads.catalog for reads in self.shards)
@@ -112,17 +111,17 @@ class Placing:
 
     @property
     def catalogs(self) -> tuple[object, ...]:
-        """Another object whenever something has changed."""
+        """An object that is replaced whenever a catalog changes."""
         return self._seen
 
     def unknown(self) -> int:
-        """The shard that answers for a view that none has: one that does not know yet, if there is one."""
+        """Return the shard that answers for an unknown view: one without a catalog yet, if there is one."""
         return next((shard for shard, reads in enumerate(self.shards) if not _is_known(reads)), 0)
 
     def _place(self, name: str) -> PlacedView:
         routes = [reads.routes.get(name) for reads in self.shards]
         kept = {shard: route for shard, route in enumerate(routes) if route is not None and _is_kept(route.info)}
-        # A view may be broken for one of them only.
+        # A view may be broken in one shard only.
         keeping = [shard for shard, route in kept.items() if route.info.status != "broken"] or list(kept)
         starting = [shard for shard, reads in enumerate(self.shards) if not _is_known(reads)]
         whole = any(route is not None and route.info.status == ELSEWHERE for route in routes)

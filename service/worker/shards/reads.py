@@ -1,16 +1,16 @@
-"""Reads over several shards: as `Reads` does them over one, with one version for all answers of a request.
+"""Reads over several shards, with one version for all answers of a request (for one shard: `Reads`).
 
-*Theory*: each shard answers its part, exact from one position to another (`service.sharding.common_version`). If these
-have none in common, the shards that are behind are waited for and everything is looked at again, a few times. Where
-what is read changes all the time that may never end well; then one shard answers all of it, since any can answer any
-key. Only of views that are kept whole by different shards there may be no answer; it is refused then, and may be asked
-again.
+*Theory*: each shard answers its part, exact in an interval of positions (`service.sharding.common_version`). If the
+intervals do not overlap, the lagging shards are awaited and all stores are read again, a few times. Constant changes
+may prevent a common version; then one shard answers the whole request, since any can answer any key. Only a request
+for views that are fully materialized in different shards may then be refused; it can be retried.
+`service.gateway.batches` does the same over HTTP.
 
-*Invariants*: all answers of one call are exact at one version, or nothing is answered. No transaction of a leaf store
-is open while something is awaited.
+*Invariants*: all answers of one call are exact at one version, or an error is raised. No transaction of a leaf store
+is open during an await.
 
-Not here: which shard is asked (`placement`), asking it (`service.worker.reads.one_shard`); requests (`router`,
-`batch`).
+Not here: the choice of shards (`placement`), reads of one shard (`service.worker.reads.one_shard`); requests
+(`router`, `batch`).
 """
 
 import asyncio
@@ -34,66 +34,64 @@ from service.worker.reads.one_shard import ShardQuestion
 from service.worker.reads.reads import Answers, ReadLimits, Reads, ViewRoute, WantedRead
 from service.worker.shards.placement import PlacedView, Placing
 
-#: How often everything is looked at again before one shard has to answer.
+#: Attempts at a common version before one shard answers.
 _ROUNDS = 3
 
 
 class ShardedReads:
-    """The reads of one worker over all shards. *Maintains*: `routes` has the views of all catalogs, each as a shard
-    that keeps it has it."""
+    """The reads of one worker over all shards. *Maintains*: `routes` has the views of all catalogs, each from a
+    shard that has it."""
 
     def __init__(self, shards: Sequence[Reads], engines: Sequence[EngineClient]) -> None:
         self.shards = shards
         self.placing = Placing.over(shards)
         self.routes: dict[str, ViewRoute] = {}
-        #: Requests that several shards answered, by how they came to one version.
+        #: Requests over several shards, by the way in which they reached one version.
         self.outcomes: Counter[str] = Counter()
         self._engines = engines
 
     @property
     def limits(self) -> ReadLimits:
-        """Bounds of requests."""
         return self.shards[0].limits
 
     @property
     def waiting(self) -> Waiting:
-        """Requests that wait for the first shard."""
+        """The limit on requests that wait for the first shard."""
         return self.shards[0].waiting
 
     @property
     def catalog(self) -> object:
-        """Another object whenever a catalog has changed."""
+        """An object that is replaced whenever a catalog changes."""
         return self.placing.catalogs
 
     def refresh(self) -> None:
-        """Follow the catalogs."""
         if self.placing.follow():
             self.routes = {name: placed.route for name, placed in self.placing.views.items()}
 
     def route(self, name: str, principal: Principal | None) -> ViewRoute:
-        """A view that can be read. ApiError, as of `Reads.route`."""
+        """Follow the catalogs and return a readable view. Raises ApiError, as `Reads.route`."""
         self.refresh()
         return self.listed(name, principal)
 
     def listed(self, name: str, principal: Principal | None) -> ViewRoute:
-        """As `route`, in the catalogs that were seen last."""
+        """Return a readable view of the latest known catalogs. Raises ApiError."""
         placed = self.placing.views.get(name)
         shard = self.placing.unknown() if placed is None else placed.shard
         return self.shards[shard].listed(name, principal)
 
     def shard_of(self, wanted: WantedRead) -> int:
-        """Which shard answers a read."""
+        """Return the shard that answers a read."""
         placed = self.placing.views.get(wanted.view.info.name)
         return 0 if placed is None else placed.of_values(wanted.values)
 
     def of_shard(self, shard: int, wanted: Sequence[WantedRead]) -> list[WantedRead]:
-        """The same reads, as a shard knows their views. ApiError if it knows others by these names."""
+        """Return the reads with the routes of a shard. Raises ApiError if it has other views of these names."""
         routes, same = self.shards[shard].routes, []
         for each in wanted:
             info = each.view.info
             route = routes.get(info.name)
             if route is None:
-                # It says whether it is starting, or what else is the matter.
+                # It raises the error of a starting shard, or of the view.
                 route = self.shards[shard].listed(info.name, None)
             if route is not each.view and not is_same(route.info, info):
                 raise ApiError("view_building", f"View {info.name!r} is being replaced.", "Try again in a moment.")
@@ -101,7 +99,7 @@ class ShardedReads:
         return same
 
     def are_replaced(self, views: Sequence[ViewRoute]) -> bool:
-        """Whether a name means another view by now."""
+        """Whether one of the names denotes another view by now."""
         self.refresh()
         return any(
             route is not None and not is_same(route.info, view.info)
@@ -110,7 +108,7 @@ class ShardedReads:
         )
 
     async def checkpoint(self) -> Position:
-        """The upstream's position now: any shard that runs can say it. ApiError."""
+        """Return the upstream's current position, from any running shard. Raises ApiError."""
         failed: ApiError | None = None
         for reads in self.shards:
             try:
@@ -121,11 +119,11 @@ class ShardedReads:
         raise failed
 
     def parts(self, wanted: Sequence[WantedRead]) -> list[ShardPart[WantedRead]]:
-        """A request's parts."""
+        """Return the reads by shard."""
         return split(wanted, map(self.shard_of, wanted))
 
     def at_once(self, parts: Sequence[ShardPart[WantedRead]]) -> Answers | None:
-        """The answers, if the leaf stores have all of them at one version. ApiError."""
+        """Return the answers if all are hits at one version. Raises ApiError."""
         asking = self._asking(parts)
         if any(part.bounded for part in asking):
             return None
@@ -145,7 +143,7 @@ class ShardedReads:
     async def serve(
         self, wanted: Sequence[WantedRead], wait_s: float | None = None, minimum: Minimum | None = None
     ) -> Answers:
-        """As `Reads.serve`, of whichever shards; the minimum version is waited for where it is read. ApiError."""
+        """Read as `Reads.serve`, over the shards concerned; each waits for the minimum version. Raises ApiError."""
         parts = self.parts(wanted)
         if len(parts) <= 1:
             return await self._by_one(parts[0].shard if parts else 0, wanted, wait_s, minimum)
@@ -179,7 +177,7 @@ class ShardedReads:
     ) -> Answers:
         one = self._one_of(parts)
         if one is not None and any(w.view.max_lag_ms is not None for w in wanted):
-            # The database may be asked instead, and would be by each of them at another version.
+            # A fallback has a version of its own in each shard.
             return await self._by_one(one, wanted, wait_s, minimum)
         asking = self._asking(parts)
         await asyncio.gather(*(part.first(wait_s, minimum) for part in asking))
@@ -204,7 +202,7 @@ class ShardedReads:
         wait_s: float | None,
         minimum: Minimum | None,
     ) -> CommonVersion[Answers] | None:
-        """One version, as soon as there is one; None if it was looked for in vain."""
+        """Return answers at a common version; None if no attempt found one."""
         until_s = time.monotonic() + self.limits.read_timeout_s
         for _ in range(_ROUNDS):
             timelines = [part.timeline for part in asking]
@@ -220,7 +218,7 @@ class ShardedReads:
                 )
             except ApiError:
                 return None
-            # One right after the other: what is read in the same moment is likeliest to meet.
+            # Read all stores in immediate succession, which makes overlaps most likely.
             missing = [part for part in asking if not part.look()]
             with suppress(ApiError):
                 await asyncio.gather(*(part.ask(wait_s) for part in missing))
@@ -231,7 +229,8 @@ class ShardedReads:
         return [ShardQuestion(self.shards[part.shard], self.of_shard(part.shard, part.items)) for part in parts]
 
     def _one_of(self, parts: Sequence[ShardPart[WantedRead]]) -> int | None:
-        """The shard that could answer all of it; None if several views are kept whole by different ones."""
+        """Return the shard that can answer all reads; None if several views are fully materialized in different
+        shards."""
         whole = {part.shard for part in parts if any(map(self._is_whole, part.items))}
         if len(whole) > 1:
             return None
@@ -243,7 +242,7 @@ class ShardedReads:
 
 
 def is_same(one: ViewInfo, other: ViewInfo) -> bool:
-    """Whether values of parameters mean the same to both."""
+    """Whether values of parameters have the same meaning in both views."""
     return one.definition == other.definition
 
 

@@ -1,14 +1,12 @@
-"""A worker's application where there are several shards: a whole application for each, and in front of them who asks
-which.
+"""A worker's application over several shards: a complete application for each, behind a router.
 
-*Theory*: a hit is answered by its shard's hot route, so what is added to its cost is finding the shard: query strings
-that were asked for before say it by one look into a dictionary. Only what several shards answer together is done here
-(`batch`).
+*Theory*: a hit is answered by its shard's hot route, so its only additional cost is the choice of the shard: one
+dictionary lookup for a recent query string. Only requests over several shards are answered here (`batch`).
 
-*Invariants*: which shard is asked never decides whether an answer is right, only where it is kept. With one shard none
-of this is there.
+*Invariants*: the choice of the shard decides where a key is stored, never whether an answer is correct. With one
+shard none of this runs.
 
-Not here: where keys live (`placement`).
+Not here: homes of keys (`placement`).
 """
 
 import asyncio
@@ -34,7 +32,7 @@ _SUBSCRIBE = "/subscribe"
 
 
 class Router:
-    """ASGI, and `DirectApp`. *State*: `_views` by raw path, as the catalogs of `_catalog` have them."""
+    """A `DirectApp`. *State*: `_views` of the catalogs of `_catalog`, by raw path."""
 
     def __init__(
         self,
@@ -53,11 +51,9 @@ class Router:
         self._subscriptions = ShardedSubscriptions(reads, [shard.subscribe.subscriptions for shard in shards])
         self._views: dict[bytes, PlacedView] = {}
         self._catalog: object = None
-        #: Whether `answer` needs the request's body.
         self.reads_body = shards[0].reads_body
 
     def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
-        """The response, if it can be given at once."""
         if body is not None:
             return self._batches.answer(scope, body)
         placed = self._views.get(scope["raw_path"])
@@ -73,7 +69,6 @@ class Router:
         return None if shard is None else self._answers[shard](scope, None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] == "websocket":
             await serve_socket(scope, receive, send, self._subscriptions, self.reads, self._settings)
             return
@@ -93,7 +88,7 @@ class Router:
         await asyncio.gather(*(shard.subscribe.subscriptions.close() for shard in self.shards))
 
     def _shard_of(self, scope: Scope, name: str) -> int:
-        """Who answers a read of a view, or a subscription to it; or says what is wrong with it."""
+        """Return the shard that answers a read of or subscription to a view, or reports its error."""
         placed = self.reads.placing.views.get(name)
         if placed is None:
             return self.reads.placing.unknown()
@@ -105,7 +100,6 @@ class Router:
             return placed.shard
 
     def _parsed(self, placed: PlacedView, scope: Scope, principal: Principal | None) -> int:
-        """ApiError."""
         query = scope["query_string"]
         if self.shards[placed.shard].subscribe.is_for(scope):
             wanted = asked_of(placed.route, query, scope["headers"], principal).wanted
@@ -128,7 +122,7 @@ class Router:
 
 
 def _view_of(path: str) -> str | None:
-    """The view that a path reads or follows; None: it is about none, or several keys."""
+    """Return the view of a path for one key; None for other paths."""
     if not path.startswith(VIEWS_PATH):
         return None
     name = path.removeprefix(VIEWS_PATH).removesuffix(_SUBSCRIBE)

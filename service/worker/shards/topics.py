@@ -1,7 +1,7 @@
 """Subscriptions over several shards: each answer is followed at the shard that answers its reads.
 
-What is told of several keys at once is told by the shard of the first one, which fills all of them. So a token belongs
-to the continuity of one shard, and stays with it as long as the number of shards is the same.
+An answer of several keys is followed at the shard of the first one, which fills all of them. A token belongs to the
+epoch of one shard, and stays valid there while the number of shards does not change.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from service.worker.subscriptions.topics import Subscription, Subscriptions
 
 
 class ShardedSubscriptions:
-    """Is a `Subscribes`."""
+    """The `Subscribes` of several shards."""
 
     def __init__(self, reads: ShardedReads, shards: Sequence[Subscriptions]) -> None:
         self._reads = reads
@@ -22,7 +22,7 @@ class ShardedSubscriptions:
     async def subscribe(
         self, wanted: WantedRead, after: str | None = None, principal: Principal | None = None
     ) -> Subscription:
-        """Follows an answer at its shard. ApiError."""
+        """Follow an answer at its shard. Raises ApiError."""
         self._reads.refresh()
         shard = self._reads.shard_of(wanted)
         (own,) = self._reads.of_shard(shard, [wanted])

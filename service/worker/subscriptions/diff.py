@@ -1,11 +1,11 @@
-"""From one answer to the next: which rows went and which came, and where.
+"""Difference of two answers: removed and added rows, and their places.
 
-*Invariants*: what a `Change` says of two lists of rows rebuilds the second from the first, with order and equal rows.
+*Invariants*: a `Change` rebuilds the second list of rows from the first, including order and equal rows.
 
-*Theory*: rows that stay are a subsequence of both lists. Behind what both begin and end with, the k-th of equal rows
-before is taken to be the k-th of them after; of these pairs the longest run that does not cross stays (patience
-sorting), and the others move: they are removed and added. That is right whatever moved, and the least that moves
-unless equal rows do.
+*Theory*: rows that stay are a subsequence of both lists. After the common prefix and suffix, the k-th of equal rows
+in the first list is paired with the k-th in the second; the longest sequence of pairs that do not cross stays
+(patience sorting), and the other rows are removed and added. The result is always correct, and minimal unless equal
+rows move.
 """
 
 import re
@@ -13,13 +13,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: What a row's end depends on: strings, which may contain anything, and brackets.
+#: Tokens that determine where a row ends: strings, which may contain anything, and brackets.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Rows that went, with their places in the old list, and rows that came, with their places in the new one; both
+    """Removed rows with their places in the old list, and added rows with their places in the new one; both
     ascending."""
 
     removed: list[bytes]
@@ -29,20 +29,20 @@ class Change:
 
 
 def split_rows(rows: bytes) -> list[bytes]:
-    """The objects of a JSON array of objects, without blanks between them, byte for byte."""
+    """Split a JSON array of objects, without blanks between them, into the objects' bytes."""
     name_end = rows.find(b'":') + 2
     if name_end > 1:
-        # All begin alike, and what a row begins with cannot be within a string: that would have its quote escaped.
+        # All rows begin alike, and within a string the quote would be escaped.
         head = rows[1:name_end]
         pieces = rows[name_end:-2].split(b"}," + head)
         if rows.count(b"{") == len(pieces):
-            # Nor can it be deeper inside: there is no brace but theirs.
+            # Nor can the match be nested: there are no other braces.
             return [b"%b%b}" % (head, piece) for piece in pieces]
     return _split_deep(rows)
 
 
 def _split_deep(rows: bytes) -> list[bytes]:
-    """As `split_rows`, where there are braces within rows."""
+    """Split rows that contain braces."""
     found = []
     depth = start = 0
     for token in _TOKENS.finditer(rows, 1, len(rows) - 1):
@@ -59,7 +59,7 @@ def _split_deep(rows: bytes) -> list[bytes]:
 
 
 def diff(old: Sequence[bytes], new: Sequence[bytes]) -> Change:
-    """What leads from `old` to `new`."""
+    """Return the change from `old` to `new`."""
     most = min(len(old), len(new))
     head = 0
     while head < most and old[head] == new[head]:
@@ -74,7 +74,7 @@ def diff(old: Sequence[bytes], new: Sequence[bytes]) -> Change:
 
 
 def rebuilt(old: Sequence[bytes], change: Change) -> list[bytes]:
-    """What a subscriber makes of a change."""
+    """Apply a change, as a subscriber does."""
     rows = list(old)
     for at in reversed(change.removed_at):
         del rows[at]
@@ -84,7 +84,7 @@ def rebuilt(old: Sequence[bytes], change: Change) -> list[bytes]:
 
 
 def _staying(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[set[int], set[int]]:
-    """Places of rows that stay, in both lists."""
+    """Return the places of rows that stay, in both lists."""
     if not old or not new:
         return set(), set()
     places: dict[bytes, list[int]] = {}
@@ -96,7 +96,7 @@ def _staying(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[set[int], set[
 
 
 def _longest_ascending(numbers: Sequence[int]) -> list[int]:
-    """Places of a longest strictly ascending subsequence of distinct numbers."""
+    """Return the places of a longest strictly ascending subsequence of distinct numbers."""
     ends: list[int] = []
     end_at: list[int] = []
     before: list[int] = []

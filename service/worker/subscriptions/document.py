@@ -1,4 +1,4 @@
-"""Subscriptions in the OpenAPI document. What is said over a stream and a WebSocket it can only tell in words."""
+"""Subscriptions in the OpenAPI document, which describes streams and WebSockets in prose only."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ _PARAMETERS: list[dict[str, Any]] = [
 
 
 def add_subscriptions(document: dict[str, Any]) -> None:
-    """The paths, and what they refer to."""
+    """Add the paths and their schemas."""
     reference = {"$ref": f"#/components/schemas/{Changes.__name__}"}
     template = "#/components/schemas/{model}"
     for model in _MODELS:

@@ -1,6 +1,7 @@
-"""What subscribers are sent, each serialised once for all of them: as JSON, and as server-sent events.
+"""Events for subscribers, each serialised once for all of them, as JSON and as server-sent events.
 
-*Invariants*: an event's JSON has a version at which it leads to the exact answer. A row's bytes are as in every answer.
+*Invariants*: an event's version is one at which it leads to the exact answer. A row's bytes are equal in all
+answers.
 """
 
 from collections.abc import Sequence
@@ -18,16 +19,16 @@ class EventKind(StrEnum):
     """The name of an event."""
 
     SNAPSHOT = "snapshot"
-    #: Rows that went and came, and that this is all up to its version: a change closed by ``up-to-date``.
+    #: Removed and added rows; for several changes at once, all up to the event's version, closed by ``up-to-date``.
     CHANGE = "change"
     UP_TO_DATE = "up-to-date"
-    #: The subscription is over: what the subscriber has cannot be brought up to date any more.
+    #: End of the subscription: the subscriber's rows can no longer be updated.
     MUST_REFETCH = "must-refetch"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event. `token` is what a subscriber resumes behind it with; empty if it cannot. `sse` is ready to send."""
+    """An event. `token` resumes a subscription after it; empty if that is impossible. `sse` is ready to send."""
 
     kind: EventKind
     token: str
@@ -36,14 +37,14 @@ class Entry:
 
 
 def snapshot(rows: bytes, position: Position, token: str) -> Entry:
-    """All rows, a JSON array."""
+    """Return the event with all rows, a JSON array."""
     json = b'{"rows":%b,"version":"%b"}' % (rows, version_text(position).encode())
     return Entry(EventKind.SNAPSHOT, token, json, _event(EventKind.SNAPSHOT, token, json))
 
 
 def change(found: Change, position: Position, token: str) -> Entry:
-    """From the rows before to those of `position`: take away `removed_at` from the back, then insert at `added_at` from
-    the front."""
+    """Return the event from the previous rows to those of `position`: remove `removed_at` from the end, then insert
+    at `added_at` from the start."""
     json = b'{"removed":[%b],"removed_at":%b,"added":[%b],"added_at":%b,"version":"%b"}' % (
         b",".join(found.removed),
         _numbers(found.removed_at),
@@ -56,13 +57,13 @@ def change(found: Change, position: Position, token: str) -> Entry:
 
 
 def up_to_date(position: Position, token: str) -> Entry:
-    """Nothing has changed up to `position`."""
+    """Return the event of no change up to `position`."""
     json = b'{"version":"%b"}' % version_text(position).encode()
     return Entry(EventKind.UP_TO_DATE, token, json, _event(EventKind.UP_TO_DATE, token, json))
 
 
 def must_refetch(reason: str) -> Entry:
-    """The end. Its id is empty, so that nobody resumes with one from before."""
+    """Return the last event. Its id is empty, so that no client resumes with an earlier one."""
     json = orjson.dumps({"reason": reason})
     return Entry(EventKind.MUST_REFETCH, "", json, _event(EventKind.MUST_REFETCH, "", json))
 
@@ -72,6 +73,6 @@ def _numbers(numbers: Sequence[int]) -> bytes:
 
 
 def _event(kind: EventKind, token: str, json: bytes) -> bytes:
-    # Where JSON that a column has verbatim is in several lines, the event's data are.
+    # A JSON column may contain line breaks; the event's data then has several lines.
     lines = b"\ndata: ".join(json.splitlines())
     return b"event: %b\nid:%b\ndata: %b\n\n" % (kind.encode(), f" {token}".rstrip().encode(), lines)

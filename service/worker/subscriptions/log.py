@@ -1,10 +1,10 @@
-"""The states of one topic that are remembered, each with the event that led to it, so that who has one can go on.
+"""Log of one topic's recent states, each with its event, from which subscribers resume.
 
-*Invariants*: the last state is there always, and the one before it as long as somebody may just be behind it: a change
-reaches whoever is up to date however large it is. Beyond that, at most so many events and bytes.
+*Invariants*: the last state is always in the log, and the one before it while a subscriber may be one state behind:
+a change of any size reaches every current subscriber. Beyond that, the number of events and bytes is bounded.
 
 *Theory*: a state is known to be exact from `since` to `until` and at no other version, so only a version within that
-interval resumes behind it. Between two states there may have been others, which another worker has told.
+interval resumes after it. Between two states there may have been others, which another worker has sent.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from service.worker.subscriptions.entries import Entry
 
 @dataclass(slots=True)
 class _State:
-    """`entry`: what led to it, None if nothing changed, or only what is not remembered."""
+    """`entry`: the event that led to it; None if nothing changed, or the event is not in the log."""
 
     since: Position
     until: Position
@@ -25,14 +25,14 @@ class _State:
 
 
 class TopicLog:
-    """States are numbered; `last` is the newest one's number."""
+    """The log. States are numbered; `last` is the newest one's number."""
 
     def __init__(self, since: Position, until: Position, most_entries: int, most_bytes: int) -> None:
         self._states = deque([_State(since, until, None)])
         self._most_entries = most_entries
         self._most_bytes = most_bytes
         self.last = 0
-        #: What its events take.
+        #: Bytes of its events.
         self.size_bytes = 0
 
     @property
@@ -41,20 +41,20 @@ class TopicLog:
         return self._states[-1].until
 
     def confirm(self, since: Position, position: Position) -> None:
-        """The answer at `position` is that of the last state, and has not been another one from `since` on."""
+        """Confirm that the answer at `position` is the last state, unchanged since `since`."""
         state = self._states[-1]
         if since <= state.until + 1:
             state.until = max(state.until, position)
         else:
-            # In between there may have been others.
+            # There may have been other states in between.
             self._append(_State(since, position, None))
 
     def append(self, since: Position, position: Position, entry: Entry) -> None:
-        """The answer has changed, and is exact from `since` to `position`."""
+        """Append a state that is exact from `since` to `position`."""
         before = self._states[-1]
         until = before.until
         if position == until:
-            # Two answers under one version, as of a view that expires: it does not say which of them somebody has.
+            # Two answers have one version, as in a view that expires: the version does not identify the subscriber's.
             before.until -= 1
         self._append(_State(max(since, until + 1), position, entry))
 
@@ -67,28 +67,28 @@ class TopicLog:
                 break
 
     def shorten(self) -> None:
-        """Forgets all that may be forgotten."""
+        """Forget all states that may be forgotten."""
         while self._forget_oldest():
             pass
 
     def _forget_oldest(self) -> bool:
-        """Whether there was a state to forget."""
+        """Forget the oldest state, if possible; return whether it was."""
         if len(self._states) <= 2:
             return False
-        # What led to the one that is the oldest now, nobody needs any more.
+        # The event that led to the oldest state is not needed.
         self.size_bytes -= _size(self._states.popleft()) + _size(self._states[0])
         self._states[0].entry = None
         return True
 
     def behind(self, number: int) -> Sequence[Entry] | None:
-        """The events that follow a state, or None if it is not remembered."""
+        """Return the events after a state, or None if it is not in the log."""
         missed = self.last - number
         if missed >= len(self._states):
             return None
         return [self._states[i].entry for i in range(-missed, 0) if self._states[i].entry is not None]  # type: ignore[misc]
 
     def find(self, position: Position) -> int | None:
-        """The number of the state that was exact at a version, if one is known."""
+        """Return the number of the state that was exact at a version, if known."""
         for back, state in enumerate(reversed(self._states)):
             if state.since <= position <= state.until:
                 return self.last - back

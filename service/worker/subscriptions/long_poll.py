@@ -1,6 +1,6 @@
-"""Long polling: what has changed since a token, as soon as something has; for clients that cannot keep a stream open.
+"""Long polling: the changes since a token, as soon as there are any; for clients that cannot keep a stream open.
 
-A client that has no token yet is answered at once, with all rows.
+A request without a token is answered at once, with all rows.
 """
 
 import asyncio
@@ -14,7 +14,8 @@ from service.worker.subscriptions.topics import Entry, EventKind, Subscription
 
 
 async def poll(subscription: Subscription, after: str | None, wait_s: float, receive: Receive) -> Reply | None:
-    """The answer to a request that goes on after `after`; None if the client has left. ApiError ``must_refetch``."""
+    """Return the answer to a request that resumes after `after`; None if the client has left. Raises
+    ApiError(must_refetch)."""
     answer = None
     try:
         with until_left(receive):
@@ -31,7 +32,7 @@ async def poll(subscription: Subscription, after: str | None, wait_s: float, rec
 
 
 async def _collect(subscription: Subscription, entries: list[Entry]) -> None:
-    """Until there is news, which is more than a newer version."""
+    """Collect entries until there is a change."""
     while found := await subscription.next():
         entries += found
         if any(entry.kind is not EventKind.UP_TO_DATE for entry in found):

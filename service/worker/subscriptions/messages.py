@@ -1,8 +1,8 @@
-"""What clients say over a WebSocket: whether it can be understood.
+"""Parsing of clients' WebSocket messages.
 
-Gateways look at it as pods do, so that what they pass on is about a subscription, and what pods answer is, too.
+Gateways parse them as pods do, so that they forward only messages that concern a subscription.
 
-Not here: what is done (`websocket`, `service.gateway.sockets`); whether there is such a view (`requests`).
+Not here: execution (`websocket`, `service.gateway.sockets`); views and parameters (`requests`).
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import orjson
 
 from service.ground.errors import ApiError
 
-#: Where WebSockets are.
+#: Path of WebSockets.
 PATH = "/v1/subscribe"
 SUBSCRIBE, UNSUBSCRIBE = "subscribe", "unsubscribe"
 _MAX_ID_CHARS = 64
@@ -19,12 +19,12 @@ Id = str | int | None
 
 
 def no_socket_at(path: str) -> ApiError:
-    """A WebSocket is opened elsewhere."""
-    return ApiError("not_found", f"No WebSocket is at {path}.", f"Subscribe at {PATH}.")
+    """Return the problem of a WebSocket at another path."""
+    return ApiError("not_found", f"{path} does not accept WebSockets.", f"Subscribe at {PATH}.")
 
 
 def parsed(text: str | bytes) -> dict[str, Any]:
-    """A message. ApiError ``bad_request``."""
+    """Parse a message. Raises ApiError(bad_request)."""
     try:
         message = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -35,7 +35,7 @@ def parsed(text: str | bytes) -> dict[str, Any]:
 
 
 def id_of(message: dict[str, Any]) -> Id:
-    """What it is about. ApiError ``bad_request``."""
+    """Return the id of a message's subscription. Raises ApiError(bad_request)."""
     number = message.get("id")
     if isinstance(number, bool) or not isinstance(number, str | int) or len(str(number)) > _MAX_ID_CHARS:
         raise ApiError(
@@ -45,7 +45,7 @@ def id_of(message: dict[str, Any]) -> Id:
 
 
 def type_of(message: dict[str, Any]) -> str:
-    """`SUBSCRIBE` or `UNSUBSCRIBE`. ApiError ``bad_request``."""
+    """Return `SUBSCRIBE` or `UNSUBSCRIBE`. Raises ApiError(bad_request)."""
     found = message.get("type")
     if found not in (SUBSCRIBE, UNSUBSCRIBE):
         raise ApiError("bad_request", "A message's 'type' must be 'subscribe' or 'unsubscribe'.")
@@ -53,7 +53,7 @@ def type_of(message: dict[str, Any]) -> str:
 
 
 def wanted_of(message: dict[str, Any]) -> tuple[str, dict[str, Any], str | None]:
-    """A view's name, parameters, and the token to go on after. ApiError ``bad_request``."""
+    """Return the view's name, the parameters, and the token to resume after. Raises ApiError(bad_request)."""
     view, params, after = message.get("view"), message.get("params", {}), message.get("after")
     if not isinstance(view, str) or not isinstance(params, dict) or not isinstance(after, str | None):
         raise ApiError(

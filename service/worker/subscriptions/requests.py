@@ -1,7 +1,7 @@
-"""What a request subscribes to.
+"""Parsing of subscription requests.
 
-``live`` and ``after`` of the query string are about the subscription, unless the view has a parameter of that name:
-then it is that parameter's, and the header ``Last-Event-ID`` says where to go on.
+``live`` and ``after`` of the query string belong to the subscription, unless the view has a parameter of that name;
+then they are parameters, and the header ``Last-Event-ID`` has the token.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _POLL = "poll"
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """What is followed, and where to go on; `polls`: only until the next change."""
+    """The followed answer and the token; `polls`: only until the next change."""
 
     wanted: WantedRead
     after: str | None = None
@@ -31,8 +31,8 @@ class SubscriptionRequest:
 
 
 def wants_events(headers: Headers) -> bool:
-    """Whether a request takes server-sent events."""
-    # Before each read of a gateway: a generator would cost three times as much.
+    """Whether a request accepts server-sent events."""
+    # A gateway runs this before each read: a generator would take three times as long.
     for name, value in headers:  # noqa: SIM110
         if name == b"accept" and EVENT_STREAM in value:
             return True
@@ -40,7 +40,7 @@ def wants_events(headers: Headers) -> bool:
 
 
 def is_live(query: bytes) -> bool:
-    """Whether a query string has ``live``."""
+    """Whether a query string contains ``live``."""
     return b"live=" in query and any(part.startswith(b"live=") for part in query.split(b"&"))
 
 
@@ -50,7 +50,7 @@ def has_own_live(route: ViewRoute) -> bool:
 
 
 def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Principal | None) -> SubscriptionRequest:
-    """What a GET follows. ApiError ``parameter_…``, ``forbidden``."""
+    """Parse a GET. Raises ApiError(parameter_…, forbidden)."""
     own = _own(route)
     rest, taken = _without(query, {_LIVE, _AFTER} - own)
     live = taken.get(_LIVE)
@@ -74,7 +74,7 @@ def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Princi
 
 
 def asked_of_message(reads: KnownViews, message: dict[str, Any], principal: Principal | None) -> SubscriptionRequest:
-    """What a message over a WebSocket follows. ApiError."""
+    """Parse a WebSocket message. Raises ApiError."""
     view, params, after = wanted_of(message)
     route = reads.route(view, principal)
     return SubscriptionRequest(WantedRead(route, route.arguments.values(params, principal)), after)
@@ -85,7 +85,7 @@ def _own(route: ViewRoute) -> set[str]:
 
 
 def _without(query: bytes, names: set[str]) -> tuple[bytes, dict[str, str]]:
-    """A query string without these arguments, and what they are. ApiError ``parameter_type``."""
+    """Remove these arguments from a query string and return both. Raises ApiError(parameter_type)."""
     kept, taken = [], {}
     for part in query.split(b"&"):
         raw_name, _, raw_value = part.partition(b"=")

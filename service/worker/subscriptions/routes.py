@@ -1,4 +1,4 @@
-"""Which requests are subscriptions, and what becomes of them."""
+"""Routes of subscriptions."""
 
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SubscribeRoute:
-    """ASGI: server-sent events, long polls and WebSockets. `is_for` says which requests are its."""
+    """ASGI: server-sent events, long polls and WebSockets; `is_for` recognizes their requests."""
 
     def __init__(self, subscriptions: Subscriptions, reads: Reads, settings: SubscriptionSettings) -> None:
         self.subscriptions = subscriptions
@@ -31,7 +31,7 @@ class SubscribeRoute:
         self._settings = settings
 
     def is_for(self, scope: Scope) -> bool:
-        """Whether a request is a subscription. Reads of views with ``limit`` or ``after`` only are not."""
+        """Whether a request is a subscription. A read of a view with only ``limit`` or ``after`` is not."""
         if scope["type"] != "http":
             return bool(scope["type"] == "websocket")
         path: str = scope["path"]
@@ -47,7 +47,6 @@ class SubscribeRoute:
         return wants_events(scope["headers"]) or (is_live(scope["query_string"]) and not self._is_parameter(name))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] == "websocket":
             await serve_socket(scope, receive, send, self.subscriptions, self._reads, self._settings)
             return
@@ -65,9 +64,9 @@ class SubscribeRoute:
             await send_reply(send, reply)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
-        """The response, unless it was a stream. ApiError."""
+        """Return the response, unless it was a stream. Raises ApiError."""
         if scope["method"] != "GET":
-            raise ApiError("method_not_allowed", f"{scope['method']} is not for {scope['path']}.", "GET it.")
+            raise ApiError("method_not_allowed", f"{scope['path']} does not support {scope['method']}.", "Use GET.")
         if scope["path"] == PATH:
             raise ApiError(
                 "bad_request", f"{PATH} takes WebSockets only.", "Subscribe to one view at /v1/views/{view}/subscribe."
@@ -80,7 +79,7 @@ class SubscribeRoute:
         return None
 
     async def _asked(self, scope: Scope) -> SubscriptionRequest:
-        """What a request follows, once a version is there that it may ask for. ApiError."""
+        """Return the requested subscription, after waiting for its version. Raises ApiError."""
         name = scope["path"].removeprefix(VIEWS_PATH).removesuffix(_SUBSCRIBE)
         principal = principal_of(scope)
         asked = asked_of(self._reads.route(name, principal), scope["query_string"], scope["headers"], principal)
@@ -107,7 +106,7 @@ async def serve_socket(
     views: KnownViews,
     settings: SubscriptionSettings,
 ) -> None:
-    """A WebSocket, from its opening to its end."""
+    """Serve a WebSocket from its opening to its end."""
     try:
         _check_socket(scope, settings)
     except ApiError as error:
@@ -119,8 +118,8 @@ async def serve_socket(
 
 
 def _check_socket(scope: Scope, settings: SubscriptionSettings) -> None:
-    """ApiError. Browsers let any page open a WebSocket to any server: what a page of another origin may do with answers
-    over HTTP, it may do here."""
+    """Check path and origin. Browsers let any page open a WebSocket to any server, so pages of other origins get the
+    rights that they have for HTTP answers. Raises ApiError."""
     if scope["path"] != PATH:
         raise no_socket_at(scope["path"])
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}

@@ -1,5 +1,5 @@
-"""The server's side of a WebSocket: uvicorn's, which also lets go of clients that are there no more, and lets others
-have their turn while one sends very much."""
+"""uvicorn's WebSocket connection, which also ends stalled clients and gives other clients their turn while one sends
+much."""
 
 import asyncio
 
@@ -9,23 +9,23 @@ from websockets.frames import Frame
 
 from service.web.stalled_clients import EndsStalled
 
-#: Bytes of frames that are taken in one turn of the loop: the smallest frames take a millisecond.
+#: Bytes of frames processed in one turn of the event loop: the smallest frames take a millisecond.
 _PIECE = 2048
 
 
 class SocketProtocol(EndsStalled, WebSocketsSansIOProtocol):
     """One connection.
 
-    *State*: `_unread`, bytes that have come and are not taken yet; while there are any, no more are read. `_pongs`,
-    what answers the last pings of a client that does not read what it is sent. Earlier ones need no answer of their own
-    (RFC 6455, 5.5.3).
+    *State*: `_unread`, received bytes that are not processed yet; while there are any, reading is paused. `_pongs`,
+    the answers to the last pings of a client that does not read; earlier ones need no answer of their own (RFC 6455,
+    5.5.3).
     """
 
     _unread = b""
     _pongs = b""
 
     def data_received(self, data: bytes) -> None:
-        """Taken piece by piece."""
+        """Process the bytes in pieces."""
         if self._unread:
             self._unread += data
             return
@@ -49,8 +49,8 @@ class SocketProtocol(EndsStalled, WebSocketsSansIOProtocol):
         self._go_on()
 
     def handle_ping(self) -> None:
-        """Answered at once, unless the transport is full."""
-        # Of all pings that came together, with the first of them.
+        """Answer at once, unless the transport is full."""
+        # It contains the answers to all pings that arrived together.
         answer = b"".join(self.conn.data_to_send())
         if self.writable.is_set():
             self.transport.write(answer)
@@ -58,12 +58,11 @@ class SocketProtocol(EndsStalled, WebSocketsSansIOProtocol):
             self._pongs = answer or self._pongs
 
     def handle_close(self, event: Frame) -> None:
-        """The client ends it. What answers that may have been kept with the pongs of what came before."""
+        """Answer the client's close, after the pongs that were held back."""
         self._send_pongs()
         super().handle_close(event)
 
     def resume_writing(self) -> None:
-        """The transport takes more."""
         self._send_pongs()
         super().resume_writing()
 
@@ -73,13 +72,12 @@ class SocketProtocol(EndsStalled, WebSocketsSansIOProtocol):
             self.transport.write(pongs)
 
     async def send(self, message: ASGISendEvent) -> None:
-        """What the application says."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body":
-            # A refusal ends the handshake, too; uvicorn would call it an error of the application.
+            # A refusal ends the handshake, too; uvicorn would report an error of the application.
             self.handshake_complete = True
 
     def keepalive_timeout(self) -> None:
-        """The client has not answered a ping. What was sent to it will not be read: closing would wait for that."""
+        """Abort the connection: the client has not answered a ping, and closing would wait for it to read."""
         super().keepalive_timeout()
         self.transport.abort()

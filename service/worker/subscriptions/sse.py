@@ -1,11 +1,9 @@
-"""Server-sent events: one subscription as one response that does not end.
+"""Server-sent events: one subscription as one unbounded response.
 
-*Theory*: an event is bytes that all subscribers of a key share. To each connection it is handed in pieces, the next one
-only when the last has room: what a client does not read waits in the log that it shares with the others, of which its
-subscription holds no more than its place.
+*Theory*: an event is bytes that all subscribers of a key share. Each connection gets it in pieces, the next one when
+the transport has room: unread events stay in the shared log, in which a subscription holds only its place.
 
-*Invariants*: nothing comes in between the pieces of an event. A connection holds at most its transport's buffer and one
-piece.
+*Invariants*: the pieces of an event are contiguous. A connection holds at most its transport's buffer and one piece.
 """
 
 import asyncio
@@ -19,20 +17,20 @@ from service.worker.subscriptions.topics import Entry, EventKind, Subscription
 _HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
-    # Proxies that collect responses (nginx) would keep events back.
+    # Proxies that buffer responses (nginx) would delay events.
     (b"x-accel-buffering", b"no"),
 ]
 _PIECE_BYTES = 1 << 16
 _COMMENT = b": keep-alive\n\n"
-#: Seconds within which clients come back, each when it likes, when the worker is stopped.
+#: Range of seconds from which each client draws its time to reconnect when the worker stops.
 _COME_BACK_S = (0.5, 3.0)
 
 
 class EventStream:
     """One response.
 
-    *State*: `_comment` sends a keep-alive, if one is being sent; while `_quiet`, the stream has nothing to send.
-    `_sent` counts what was sent, and was `_seen` when the clock last ticked.
+    *State*: `_comment` is the task that sends a keep-alive, if any; while `_quiet`, the stream has nothing to send.
+    `_sent` counts sent pieces, and was `_seen` when the clock last ticked.
     """
 
     def __init__(self, subscription: Subscription, send: Send, keep_alive_s: float) -> None:
@@ -45,7 +43,7 @@ class EventStream:
         self._ticking: asyncio.TimerHandle | None = None
 
     async def run(self, receive: Receive) -> None:
-        """Send events until the client leaves, has to start anew, or the worker is stopped."""
+        """Send events until the client leaves, must refetch, or the worker stops."""
         self._tick()
         try:
             with until_left(receive):
@@ -66,7 +64,7 @@ class EventStream:
                 await self._write(entry.sse)
                 if entry.kind is EventKind.MUST_REFETCH:
                     return
-        # The worker is stopped: there may be many clients, which should not all come back at once.
+        # The worker is stopping: its clients should not all reconnect at once.
         await self._write(b"retry: %d\n\n" % (uniform(*_COME_BACK_S) * 1000))
 
     async def _next(self) -> Sequence[Entry]:
@@ -85,7 +83,7 @@ class EventStream:
             await self._send({"type": "http.response.body", "body": piece, "more_body": True})
 
     def _tick(self) -> None:
-        """Twice within the time in which something must come."""
+        """Tick twice within the keep-alive interval."""
         self._ticking = asyncio.get_running_loop().call_later(self._tick_s, self._tick)
         if self._quiet and self._sent == self._seen and (self._comment is None or self._comment.done()):
             self._comment = asyncio.ensure_future(self._write(_COMMENT))

@@ -1,7 +1,7 @@
-"""What subscribers resume with: the version up to which they have everything, and of which continuity it is.
+"""Tokens from which subscribers resume: the version up to which they have all changes, and its epoch.
 
-A token is ``<version>~<the epoch's first 8 digits>``. A version alone is taken, too: it is of this continuity if it is
-not from before it.
+A token is ``<version>~<the epoch's first 8 digits>``. A version without an epoch is accepted if it is not from
+before this epoch.
 """
 
 from typing import NamedTuple
@@ -11,24 +11,24 @@ from service.ground.errors import ApiError
 from service.ground.version import parse_version, version_text
 
 _EPOCH_DIGITS = 8
-#: Of a version that no other log of changes knows: the upstream's answer, in between of what was committed here.
+#: Epoch of a version that is in no other log: a fallback, between commits of this leaf store.
 UNLISTED = "0" * _EPOCH_DIGITS
 
 
 class Resume(NamedTuple):
-    """A token's parts; `epoch` is empty if it does not say one."""
+    """A token's parts; `epoch` is empty if the token has none."""
 
     position: Position
     epoch: str
 
 
 def write_token(position: Position, epoch: str) -> str:
-    """The token of a version of a continuity."""
+    """Return the token of a version in an epoch."""
     return f"{version_text(position)}~{epoch[:_EPOCH_DIGITS]}"
 
 
 def read_token(text: str) -> Resume:
-    """A token's parts. ApiError ``bad_request``."""
+    """Parse a token. Raises ApiError(bad_request)."""
     version, _, epoch = text.strip().partition("~")
     try:
         return Resume(parse_version(version), epoch)
@@ -41,5 +41,5 @@ def read_token(text: str) -> Resume:
 
 
 def names(resume: Resume, epoch: str) -> bool:
-    """Whether a token may be of this continuity."""
+    """Whether a token may belong to this epoch."""
     return not resume.epoch or resume.epoch == epoch[:_EPOCH_DIGITS]

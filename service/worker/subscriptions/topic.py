@@ -1,8 +1,8 @@
-"""One answer that is followed: its rows as subscribers have them, and the log of how they came to be so.
+"""One followed answer: its current rows, and the log of its states.
 
-*Invariants*: what `log` has of a change leads from one state to the next; versions never go back.
+*Invariants*: each change in `log` leads from one state to the next; versions never decrease.
 
-Not here: when and how it is read (`updates`), who follows it (`topics`).
+Not here: reading (`updates`), subscribers (`topics`).
 """
 
 import asyncio
@@ -19,46 +19,46 @@ from service.worker.subscriptions.entries import Entry, change, snapshot, up_to_
 from service.worker.subscriptions.log import TopicLog
 from service.worker.subscriptions.tokens import UNLISTED, write_token
 
-#: What makes two subscriptions follow the same.
+#: Identity of a followed answer.
 TopicKey = tuple[ViewId, Values, PageWindow | None]
 
-#: About what a topic takes besides its rows and its log.
+#: Approximate bytes of a topic besides its rows and its log.
 _TOPIC_BYTES = 4000
 _numbers = count(1)
 
 
 class TopicMemory:
-    """What all topics of a worker take."""
+    """Memory of all topics of a worker."""
 
     def __init__(self) -> None:
         self.bytes = 0
-        #: Those that are pinned at the engine.
+        #: Number of keys pinned at the engine.
         self.keys = 0
 
 
 def key_of(wanted: WantedRead) -> TopicKey:
-    """Which topic an answer is."""
+    """Return the topic's key of an answer."""
     return wanted.view.info.id, wanted.values, wanted.window
 
 
 class Topic:
-    """*State*: `started` once there are rows; `ended` is the last event that subscribers get; `asking` runs while the
-    leaf store does not have the answer."""
+    """A topic. *State*: `started` once it has rows; `ended` is the last event for its subscribers; `asking` runs
+    while the leaf store does not have the answer."""
 
     def __init__(self, wanted: WantedRead, settings: SubscriptionSettings, held: TopicMemory) -> None:
         self.wanted = wanted
         self.settings = settings
         self.number = next(_numbers)
         self.key = key_of(wanted)
-        #: The keys whose changes may change it; without one it does not depend on data.
+        #: The keys on whose changes the answer depends; without any, it does not depend on data.
         self.keys: tuple[Key, ...] = request_of(wanted.view.info, wanted.values, wanted.window).keys
         self.epoch = ""
         self.ended: Entry | None = None
         self.asking: asyncio.Task[None] | None = None
         self.subscribers = 0
-        #: Set, and replaced by another one, when there is something to be told.
+        #: Set, and replaced, when there are new entries.
         self.news = asyncio.Event()
-        #: Said to those who have everything, now and then.
+        #: Sent periodically to subscribers that have everything.
         self.fresh: Entry | None = None
         self._is_gone = False
         self._lingering: asyncio.TimerHandle | None = None
@@ -67,32 +67,31 @@ class Topic:
         held.keys += len(self.keys)
         self._rows: bytes = b""
         self._log: TopicLog | None = None
-        #: Whether others can know the newest version: it is one of the leaf store's commits.
+        #: Whether other workers can know the newest version: it is a commit of the leaf store.
         self._listed = True
         self._snapshot: Entry | None = None
 
     @property
     def started(self) -> bool:
-        """Whether there are rows."""
         return self._log is not None
 
     @property
     def log(self) -> TopicLog:
-        """Its states; only once it has started."""
+        """Return its states; only once it has started."""
         assert self._log is not None
         return self._log
 
     def begin(self, rows: bytes, position: Position, since: Position, *, listed: bool) -> None:
-        """The first rows. ApiError ``too_large``."""
+        """Set the first rows. Raises ApiError(too_large)."""
         self._refuse_large(rows)
         self._rows, self._listed = rows, listed
         self._log = TopicLog(since, position, self.settings.log_entries, int(self.settings.log_bytes))
         self._hold()
 
     def apply(self, rows: bytes, position: Position, since: Position, *, listed: bool) -> bool:
-        """The answer is `rows` at `position`, and has not been another one from `since` on. Whether that is news.
+        """Set the rows at `position`, unchanged since `since`; return whether they are a change.
 
-        ApiError ``too_large``.
+        Raises ApiError(too_large).
         """
         log = self.log
         if position < log.until:
@@ -112,47 +111,47 @@ class Topic:
         return True
 
     def snapshot(self) -> Entry:
-        """All rows as they are now."""
+        """Return the event with the current rows."""
         if self._snapshot is None:
             self._snapshot = snapshot(self._rows, self.log.until, self._token(self.log.until))
             self._hold()
         return self._snapshot
 
     def up_to_date(self) -> Entry:
-        """That the newest version is this one."""
+        """Return the event with the newest version."""
         return up_to_date(self.log.until, self._token(self.log.until))
 
     def refresh(self) -> None:
-        """Tells everybody the newest version."""
+        """Send the newest version to all subscribers."""
         self.fresh = self.up_to_date()
         self.tell()
 
     def end(self, entry: Entry) -> None:
-        """Nothing follows any more but this."""
+        """End the topic with this entry."""
         self.ended = entry
         if self.asking is not None:
             self.asking.cancel()
         self.tell()
 
     def lingers(self, until: asyncio.TimerHandle | None) -> None:
-        """Nobody follows it, and `until` ends it; None: somebody does, or it has ended."""
+        """Set the timer that ends a topic without subscribers; None: it has subscribers again, or has ended."""
         if self._lingering is not None:
             self._lingering.cancel()
         self._lingering = until
 
     def tell(self) -> None:
-        """Wakes all who wait."""
+        """Wake all waiting subscribers."""
         self.news.set()
         self.news = asyncio.Event()
 
     def shorten(self) -> None:
-        """Forgets what is not needed for those who are up to date."""
+        """Forget all states that current subscribers do not need."""
         self.log.shorten()
         self._snapshot = None
         self._hold()
 
     def _hold(self) -> None:
-        """Counts what it takes now."""
+        """Update its part of the memory."""
         if self._is_gone:
             return
         snapshot_bytes = 0 if self._snapshot is None else len(self._snapshot.json) + len(self._snapshot.sse)
@@ -164,7 +163,8 @@ class Topic:
         self._held_bytes = held_bytes
 
     def gone(self) -> None:
-        """Nobody will subscribe to it any more: only what those have not read who are nearly up to date is kept."""
+        """Reduce its memory to the entries that nearly current subscribers have not read: no one subscribes to it
+        any more."""
         if self._is_gone:
             return
         self._held.keys -= len(self.keys)

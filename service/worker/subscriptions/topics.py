@@ -1,9 +1,9 @@
-"""Subscriptions of one worker: who follows which answer, from which state on.
+"""Subscriptions of one worker: subscribers, their topics and their places.
 
-*Invariants*: one topic an answer, however many follow it; a subscriber holds nothing but a place in the topic's log,
-so one that does not read costs nothing, and is told to fetch anew once the log has forgotten its place.
+*Invariants*: each answer has one topic for all its subscribers; a subscriber holds only a place in the topic's log,
+so one that does not read costs nothing, and must refetch when the log has forgotten its place.
 
-Not here: HTTP (`sse`, `long_poll`, `websocket`), keeping topics up to date (`updates`).
+Not here: HTTP (`sse`, `long_poll`, `websocket`), reading of topics (`updates`).
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from service.worker.subscriptions.updates import TopicUpdates
 
 __all__ = ["Entry", "EventKind", "Subscribes", "Subscription", "Subscriptions"]
 
-#: How long those who wait for a topic to start have to come for it.
+#: Time for which a started topic waits for the requests that started it.
 _START_S = 1.0
-#: Larger keys are not held by the engine.
+#: The engine does not store larger keys.
 _MAX_KEY_BYTES = Limits().key_bytes
 
 
@@ -46,9 +46,9 @@ class Subscription:
         self._closed = False
 
     async def next(self) -> Sequence[Entry]:
-        """What is new, as soon as there is anything; nothing when the stream has ended."""
+        """Wait for new entries and return them; none when the stream has ended."""
         while True:
-            # Before it is looked for: what comes later sets this one.
+            # Taken before the log is read: later entries set this event.
             news = self._topic.news
             entries = self._take()
             if entries or self._over or self._owner.closing:
@@ -66,7 +66,7 @@ class Subscription:
         if missed is None:
             self._over = True
             self._owner.slow += 1
-            return [must_refetch("The subscriber is too slow: what it has not read is not remembered any more.")]
+            return [must_refetch("The subscriber is too slow: its next change is no longer in the log.")]
         self._at = topic.log.last
         if topic.ended is not None:
             self._over = True
@@ -77,7 +77,7 @@ class Subscription:
         return [topic.fresh]
 
     def close(self) -> None:
-        """The subscriber has gone."""
+        """End the subscription."""
         if not self._closed:
             self._closed = True
             self._over = True
@@ -85,21 +85,21 @@ class Subscription:
 
 
 class Subscribes(Protocol):
-    """What follows answers."""
+    """Interface of subscriptions."""
 
     async def subscribe(
         self, wanted: WantedRead, after: str | None = None, principal: Principal | None = None
     ) -> Subscription:
-        """Follows an answer: from now on, or from the version on behind which `after` is. ApiError."""
+        """Follow an answer from now on, or from the version of `after`. Raises ApiError."""
         ...
 
 
 class Subscriptions:
-    """All of a worker. *Maintains*: `_topics` are those that have not ended, by what they follow."""
+    """All subscriptions of a worker. *Maintains*: `_topics` has the topics that have not ended, by key."""
 
     def __init__(self, reads: Reads, engine: EngineClient, settings: SubscriptionSettings) -> None:
         self.closing = False
-        #: Subscribers that were too slow.
+        #: Number of subscribers that were too slow.
         self.slow = 0
         self._reads = reads
         self._settings = settings
@@ -107,14 +107,16 @@ class Subscriptions:
         self._following = TopicUpdates(reads, engine, settings.up_to_date_s, self._grown, self._ended)
         self._topics: dict[TopicKey, Topic] = {}
         self._starting: dict[TopicKey, asyncio.Task[Topic]] = {}
-        #: How many, by client.
+        #: Number of subscribers by client.
         self._subscribers: Counter[str | None] = Counter()
 
     async def subscribe(
         self, wanted: WantedRead, after: str | None = None, principal: Principal | None = None
     ) -> Subscription:
-        """Follows an answer: from now on, or from the version on behind which `after` is. ApiError: as of reads,
-        ``must_refetch``, ``too_large``, ``rate_limited``."""
+        """Follow an answer from now on, or from the version of `after`.
+
+        Raises ApiError: as reads, and must_refetch, too_large, rate_limited.
+        """
         resume = None if after is None else read_token(after)
         if self.closing:
             raise ApiError("engine_unavailable", "This server is stopping.", "Connect again.")
@@ -135,7 +137,7 @@ class Subscriptions:
             raise
 
     def _comes(self, client: str | None) -> None:
-        """A subscriber more. ApiError: there may be no more, or no more of a client that has a name."""
+        """Count a new subscriber. Raises ApiError at the limit of all, or of a named client."""
         if self._subscribers.total() >= self._settings.subscribers:
             raise ApiError("rate_limited", "This worker has reached its maximum of subscriptions.", "Try again later.")
         if client is not None and self._subscribers[client] >= self._settings.client_subscribers:
@@ -152,24 +154,24 @@ class Subscriptions:
             del self._subscribers[client]
 
     async def _first(self, topic: Topic, resume: Resume | None) -> Sequence[Entry]:
-        """The entries with which a subscriber begins. ApiError ``must_refetch``."""
+        """Return a subscriber's first entries. Raises ApiError(must_refetch)."""
         if resume is None:
             return [topic.snapshot()]
         if not names(resume, topic.epoch):
-            raise _must_refetch("It is of another continuity: the change stream was started anew since.")
+            raise _must_refetch("Its epoch has ended: the change stream has restarted since.")
         if resume.position > topic.log.until:
             await self._reads.wait_for(resume.position, None)
             self._following.read_now(topic)
         if topic.ended is not None:
-            raise _must_refetch("It has ended in this moment.")
+            raise _must_refetch("It has just ended.")
         at = topic.log.find(resume.position)
         missed = None if at is None else topic.log.behind(at)
         if at is None or missed is None:
-            raise _must_refetch("What has changed since then is not known here.")
+            raise _must_refetch("The changes since then are unknown.")
         return missed or [topic.up_to_date()]
 
     async def _topic(self, wanted: WantedRead) -> Topic:
-        """The topic of an answer, as new as the leaf store: nobody is told what is older than what could be read."""
+        """Return the topic of an answer, as new as the leaf store: subscribers get nothing older than a read would."""
         key = key_of(wanted)
         while True:
             if (topic := self._topics.get(key)) is not None:
@@ -194,12 +196,12 @@ class Subscriptions:
             topic.gone()
             raise
         self._topics[topic.key] = topic
-        # Those who have waited for it are about to come.
+        # The requests that waited for it are about to subscribe.
         self._linger(topic, _START_S)
         return topic
 
     def _make_room(self) -> None:
-        """Topics that linger go for a new one, and what is remembered of the others."""
+        """Drop topics without subscribers, then old states of the others."""
         while (self._is_full() or self._are_too_many()) and self._forget_lingering():
             pass
         if self._is_full():
@@ -211,7 +213,7 @@ class Subscriptions:
             )
 
     def _grown(self, topic: Topic) -> bool:
-        """A topic has something new. Whether there is room for it."""
+        """Make room for a topic's new state; return whether there is enough."""
         while self._is_full() and self._forget_lingering():
             pass
         if self._is_full():
@@ -222,25 +224,25 @@ class Subscriptions:
         return self._held.bytes > self._settings.memory
 
     def _are_too_many(self) -> bool:
-        """With those that start."""
+        """Whether there are too many topics, including starting ones."""
         return len(self._topics) + len(self._starting) > self._settings.topics or self._held.keys > self._settings.keys
 
     def _forget_lingering(self) -> bool:
-        """Forgets a topic that nobody follows, if there is one."""
+        """Drop a topic without subscribers, if there is one."""
         topic = next((topic for topic in self._topics.values() if not topic.subscribers), None)
         if topic is not None:
             self._forget(topic)
         return topic is not None
 
     def left(self, topic: Topic, client: str | None) -> None:
-        """A subscriber less."""
+        """Remove a subscriber."""
         self._goes(client)
         topic.subscribers -= 1
         if topic.subscribers == 0:
             self._linger(topic)
 
     def _linger(self, topic: Topic, at_least_s: float = 0.0) -> None:
-        """Nobody follows a topic; who comes back soon finds it as it was."""
+        """Keep a topic without subscribers for a while: a client that returns soon can resume."""
         linger_s = max(self._settings.linger_s, at_least_s)
         topic.lingers(asyncio.get_running_loop().call_later(linger_s, self._forget, topic))
 
@@ -255,7 +257,7 @@ class Subscriptions:
             del self._topics[topic.key]
 
     def counters(self) -> dict[str, int]:
-        """How much there is, and what was told."""
+        """Return the numbers of topics and subscribers, and of sent entries."""
         return {
             "topics": len(self._topics),
             "subscribers": self._subscribers.total(),
@@ -265,7 +267,7 @@ class Subscriptions:
         }
 
     async def close(self) -> None:
-        """Ends all streams: what is told already is not taken back, and nothing follows."""
+        """End all streams after the entries that were already sent."""
         self.closing = True
         for topic in list(self._topics.values()):
             topic.lingers(None)
@@ -278,6 +280,6 @@ def _must_refetch(reason: str) -> ApiError:
 
 
 def _retrieved(task: "asyncio.Task[Topic]") -> None:
-    """Its failure is known, whether anybody still waits for it or not."""
+    """Retrieve the error, which a waiting subscriber may or may not have seen."""
     if not task.cancelled():
         task.exception()

@@ -1,11 +1,11 @@
-"""Keeps a worker's topics up to date: pins them at the engine, and reads those that it says have changed.
+"""Updates of a worker's topics: they are pinned at the engine and read when it reports a change.
 
-All that have changed are read in one transaction of the leaf store, so several commits may come as one change, and a
-part of one never does. What the leaf store does not have, because correctness evicted it or an ordered key ran short,
-the engine is asked for.
+All changed topics are read in one transaction of the leaf store, so several commits may become one change, and a
+part of a commit never does. Answers that the leaf store does not have, because they were evicted or an ordered key
+ran short, are requested from the engine.
 
-*Invariants*: a topic is pinned before what is followed of it is read, so that no commit behind that is missed; after a
-connection was lost, all are pinned again and read again.
+*Invariants*: a topic is pinned before its answer is read, so that no later commit is missed; after a lost
+connection, all are pinned and read again.
 """
 
 import asyncio
@@ -17,24 +17,24 @@ from dataflow.types import Position
 from service.ground.errors import ApiError
 from service.leaf_store.answer import LeafState
 from service.protocol.wire import EngineClient
-from service.worker.reads.followed_leaf import Found, look
+from service.worker.reads.followed_leaf import FollowedAnswer, look
 from service.worker.reads.reads import Reads
 from service.worker.subscriptions.entries import must_refetch
 from service.worker.subscriptions.topic import Topic
 
 _log = structlog.get_logger(__name__)
 
-#: How long is waited before the engine is asked again, at first and at most.
+#: Pause before the engine is called again, at first and at most.
 _ASK_S, _ASK_MOST_S = 0.05, 5.0
-#: How many changes are worked out before others have a turn.
+#: Topics that are compared before other tasks have a turn.
 _TOPICS_AT_ONCE = 50
-#: Between attempts to find the engine again.
+#: Pause between attempts to reconnect to the engine.
 _CONNECT_S = 0.2
 _CONTINUITY = "The change stream was restarted."
 
 
 class TopicUpdates:
-    """*State*: `topics` by number, those that start too; `_changed`, those that are to be read."""
+    """Updates topics. *State*: `topics` by number, starting ones included; `_changed`, topics to be read."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class TopicUpdates:
         on_end: Callable[[Topic], None],
     ) -> None:
         self.topics: dict[int, Topic] = {}
-        #: Changes told, and topics that ended before their subscribers did.
+        #: Changes sent, and topics that ended before their subscribers.
         self.changes = 0
         self.ended = 0
         self._reads = reads
         self._engine = engine
         self._up_to_date_s = up_to_date_s
-        #: Says whether there is room for a topic that has grown.
+        #: Returns whether there is room for a topic that has grown.
         self._on_growth = on_growth
         self._on_end = on_end
         self._changed: dict[int, Topic] = {}
@@ -60,29 +60,29 @@ class TopicUpdates:
         self._tasks: list[asyncio.Task[None]] = []
         engine.listen(self)
 
-    # What the engine says
+    # Reports of the engine
 
     def changed(self, topics: Sequence[int], position: Position) -> None:  # noqa: ARG002
-        """A commit, or several, have touched these."""
+        """Note that commits have touched these topics."""
         for number in topics:
             if (topic := self.topics.get(number)) is not None:
                 self._changed[number] = topic
         self._wake.set()
 
     def disconnected(self) -> None:
-        """The engine process has gone, or the connection to it, and with that all pins."""
+        """Note that the engine process or the connection is lost, and with it all pins."""
         self._lost = True
         self._wake.set()
 
     # Topics
 
     async def start(self, topic: Topic) -> None:
-        """Pins a topic and gets its first rows. ApiError."""
+        """Pin a topic and read its first rows. Raises ApiError."""
         if not self._tasks:
             self._tasks = [asyncio.ensure_future(part) for part in (self._follow(), self._refresh())]
         self.topics[topic.number] = topic
         try:
-            # Fills all of it at once; a pin alone would have it filled key by key.
+            # Fills all keys at once; a pin alone would fill them one by one.
             await self._reads.read([topic.wanted])
             while not await self._begin(topic):
                 await asyncio.sleep(_ASK_S)
@@ -91,7 +91,7 @@ class TopicUpdates:
             raise
 
     async def _begin(self, topic: Topic) -> bool:
-        """Whether that has succeeded; else it is tried again."""
+        """Begin a topic from the leaf store; return whether it was possible."""
         state, _ = look(self._reads, [])
         if state is None:
             return False
@@ -114,7 +114,7 @@ class TopicUpdates:
         return True
 
     def drop(self, topic: Topic) -> None:
-        """Nobody follows it any more."""
+        """Unpin a topic."""
         if self.topics.pop(topic.number, None) is not None:
             self._engine.unpin(topic.number)
         self._changed.pop(topic.number, None)
@@ -122,7 +122,6 @@ class TopicUpdates:
             topic.asking.cancel()
 
     async def close(self) -> None:
-        """Stops following."""
         for topic in list(self.topics.values()):
             self.drop(topic)
         for task in self._tasks:
@@ -130,7 +129,7 @@ class TopicUpdates:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def read_now(self, topic: Topic) -> None:
-        """Reads a topic now, whatever the engine has said of it."""
+        """Read a topic now, without a report of the engine."""
         self._read([topic])
 
     async def _pin(self, topic: Topic) -> None:
@@ -138,7 +137,7 @@ class TopicUpdates:
             view = topic.wanted.view.info.id
             await self._engine.pin(topic.number, topic.epoch, view, topic.keys, self._reads.limits.read_timeout_s)
 
-    # Following
+    # Changes
 
     async def _follow(self) -> None:
         while True:
@@ -152,21 +151,21 @@ class TopicUpdates:
                     await asyncio.sleep(0)
             except Exception:
                 _log.exception("following_failed")
-                self._end_all("Something went wrong here.")
+                self._end_all("The worker failed to update the subscription; the log has the reason.")
 
     def _read(self, topics: Sequence[Topic]) -> None:
-        """Reads topics at one version and tells what is new of them."""
+        """Read topics at one version and send their changes."""
         for _ in self._reading(topics):
             pass
 
     def _reading(self, topics: Sequence[Topic]) -> Iterator[None]:
-        """As `_read`, with pauses, in which newer answers may be taken: what is older than those is passed over."""
+        """Do as `_read`, with pauses in which newer answers may be taken; older ones are then skipped."""
         topics = [topic for topic in topics if topic.started and topic.ended is None]
         if not topics:
             return
         state, found = look(self._reads, [topic.wanted for topic in topics])
         if state is None:
-            # A stream begins in this moment.
+            # A stream is just beginning.
             self._changed.update({topic.number: topic for topic in topics})
             asyncio.get_running_loop().call_later(_ASK_S, self._wake.set)
             return
@@ -175,8 +174,8 @@ class TopicUpdates:
                 yield
             self._take(topic, now, state)
 
-    def _take(self, topic: Topic, now: Found, state: LeafState) -> None:
-        """What the leaf store has of a topic."""
+    def _take(self, topic: Topic, now: FollowedAnswer, state: LeafState) -> None:
+        """Take the leaf store's answer of a topic."""
         if self.topics.get(topic.number) is not topic:
             return
         if topic.epoch != state.epoch:
@@ -199,16 +198,16 @@ class TopicUpdates:
             return
         self.changes += is_news
         if is_news and not self._on_growth(topic):
-            self._end(topic, "There is no room for all that is subscribed to here.")
+            self._end(topic, "This worker has no room for more subscriptions.")
 
-    # What the leaf store does not have
+    # Answers that the leaf store does not have
 
     def _ask(self, topic: Topic) -> None:
         if topic.asking is None:
             topic.asking = asyncio.ensure_future(self._ask_until_there(topic))
 
     async def _ask_until_there(self, topic: Topic) -> None:
-        """Asks the engine until the leaf store has the answer: that ends this task, by `_take`."""
+        """Request the answer until the leaf store has it: `_take` then cancels this task."""
         delay_s = _ASK_S
         while True:
             try:
@@ -218,7 +217,7 @@ class TopicUpdates:
                     self._end(topic, error.detail)
                     return
                 if error.code == "read_timeout":
-                    # What it waited for goes on only while it is asked for.
+                    # The engine continues only while the answer is requested.
                     delay_s = _ASK_S
             except Exception:
                 _log.exception("asking_failed")
@@ -226,13 +225,13 @@ class TopicUpdates:
                 changes = self.changes
                 self._take_asked(topic, answers.answers[0].rows, answers.position)
                 if self.changes > changes:
-                    # It is never stored because it changes all the time: who follows it wants to know.
+                    # The answer is never stored because it changes all the time; its subscribers still need it.
                     delay_s = _ASK_S
             delay_s = min(2 * delay_s, _ASK_MOST_S)
             await asyncio.sleep(delay_s)
 
     def _take_asked(self, topic: Topic, rows: bytes, position: Position) -> None:
-        """The engine's answer. What the leaf store has by now is newer."""
+        """Take the engine's answer, unless the leaf store has a newer one."""
         state, found = look(self._reads, [topic.wanted])
         if state is None:
             return
@@ -255,14 +254,14 @@ class TopicUpdates:
                 self._end(topic, reason)
 
     async def _connect_again(self) -> None:
-        """Pins everything again, once there is an engine; whatever happened meanwhile is found by reading all."""
+        """Pin all topics again once the engine runs; changes in between are found by reading all."""
         while self._lost and self.topics:
             self._lost = False
             for topic in list(self.topics.values()):
                 try:
                     await self._pin(topic)
                 except ApiError as error:
-                    # Otherwise it is the view that is gone, which is seen when it is read.
+                    # Other errors concern the view, and are found when it is read.
                     if error.retryable:
                         self._lost = True
                         await asyncio.sleep(_CONNECT_S)
@@ -271,7 +270,7 @@ class TopicUpdates:
         self._changed.update(self.topics)
 
     async def _refresh(self) -> None:
-        """Tells the newest version to those to whom nothing happens."""
+        """Send the newest version to subscribers without changes, periodically."""
         while True:
             await asyncio.sleep(self._up_to_date_s)
             topics = list(self.topics.values())

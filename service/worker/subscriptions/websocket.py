@@ -1,16 +1,17 @@
 """Many subscriptions over one WebSocket: ``/v1/subscribe``.
 
-A client sends ``{"type": "subscribe", "id", "view", "params", "after"}`` and ``{"type": "unsubscribe", "id"}``; every
-message to it has the id of what it is about. Messages are JSON texts: ``snapshot``, ``change`` (each closed in itself),
-``up-to-date``, ``must-refetch``, ``problem`` and ``unsubscribed``; after the last three nothing more comes of that id.
+A client sends ``{"type": "subscribe", "id", "view", "params", "after"}`` and ``{"type": "unsubscribe", "id"}``;
+every message to it has the id of its subscription. Messages are JSON texts: ``snapshot``, ``change`` (each complete
+in itself), ``up-to-date``, ``must-refetch``, ``problem`` and ``unsubscribed``; after one of the last three, no more
+messages of that id follow.
 
-*Theory*: each subscription is a task that waits for its entries and then for its turn to send. One message is made at a
-time, and the next one when the transport has room: a client that does not read holds one message, however many it has
-subscribed to, and what it does not read waits in logs that are shared.
+*Theory*: each subscription is a task that waits for its entries and then for its turn to send. One message is made
+at a time, and the next one when the transport has room: a client that does not read holds one message, whatever the
+number of its subscriptions, and its unread entries stay in shared logs.
 
-*Invariants*: a message that cannot be understood harms no subscription.
+*Invariants*: an invalid message affects no subscription.
 
-Not here: what can be understood (`messages`).
+Not here: parsing (`messages`).
 """
 
 import asyncio
@@ -36,7 +37,7 @@ _TYPES = {
 
 
 class SocketSession:
-    """One connection. *State*: `_following` has the tasks of its subscriptions, by the ids the client gave them."""
+    """One connection. *State*: `_following` has the tasks of its subscriptions, by the client's ids."""
 
     def __init__(
         self, subscriptions: Subscribes, reads: KnownViews, send: Send, most: int, principal: Principal | None
@@ -50,15 +51,15 @@ class SocketSession:
         self._sending = asyncio.Lock()
 
     async def run(self, receive: Receive) -> None:
-        """Until the client goes away, or the worker is stopped."""
-        # That it connects.
+        """Serve until the client disconnects or the worker stops."""
+        # The `websocket.connect` message.
         await receive()
         await self._send({"type": "websocket.accept"})
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 await self._take(message.get("text") or message.get("bytes") or "")
         except OSError:
-            # It went away while something was sent.
+            # The client disconnected during a send.
             pass
         finally:
             tasks = list(self._following.values())
@@ -67,7 +68,7 @@ class SocketSession:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _take(self, text: str | bytes) -> None:
-        """One message of the client's."""
+        """Handle one message of the client."""
         number: Id = None
         try:
             message = parsed(text)
