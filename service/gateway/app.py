@@ -1,9 +1,9 @@
-"""A gateway's application: which way a request goes.
+"""A gateway's application: the choice of a request's path through the gateway.
 
-*Invariants*: a request is passed on as it is, or refused in the words in which pods refuse it. Whose token may read
-only some views may read no others here, whatever pods check themselves.
+*Invariants*: a request is forwarded unchanged, or refused with the same problem as by pods. A token with rights to
+some views reads no others here, whatever pods check themselves.
 
-Not here: who is let in at all (`service.web.auth.guard`).
+Not here: authentication (`service.web.auth.guard`).
 """
 
 import structlog
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 class GatewayApp:
-    """ASGI. Also `DirectApp`: plain reads are answered without a task."""
+    """A `DirectApp`: plain reads are answered without a task."""
 
     def __init__(
         self,
@@ -51,11 +51,10 @@ class GatewayApp:
         self._max_bytes = max_body_bytes
 
     def reads_body(self, scope: Scope) -> bool:  # noqa: ARG002
-        """No."""
         return False
 
     def answer(self, scope: Scope, body: bytes | None) -> DeferredReply | None:  # noqa: ARG002
-        """Of a GET of a view's key, by who may read it."""
+        """Return the deferred response to a GET of a view's key, if the client may read the view."""
         view = _view_of(scope["path"]) if scope["method"] == "GET" else None
         if view is None or self._is_stream(scope):
             return None
@@ -63,7 +62,6 @@ class GatewayApp:
         return self._relays.of(scope, view) if principal is None or principal.may_read(view) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] == "websocket":
             await self._sockets.serve(scope, receive, send)
             return
@@ -84,13 +82,14 @@ class GatewayApp:
         await self._streams.end()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ApiError."""
         if scope["path"].endswith("\n"):
             # Pods take it for the path before it.
             raise ApiError("not_found", f"Path {scope['path']} does not exist.", "See /openapi.json.")
         principal = principal_of(scope)
         if scope["path"] == _AD_HOC and principal is not None and Right.QUERY not in principal.rights:
-            raise ApiError("forbidden", f"This token does not have the right to {Right.QUERY}.", "Use one that has it.")
+            raise ApiError(
+                "forbidden", f"The token does not have the right {Right.QUERY!s}.", "Use a token that has it."
+            )
         is_read = scope["method"] in _READS
         view = _view_of(scope["path"]) if is_read else None
         if view is not None:
@@ -104,7 +103,7 @@ class GatewayApp:
             return
         body = b"" if is_read else await self._body(scope, receive)
         if body is None:
-            # Its client has gone.
+            # The client has disconnected.
             return
         if is_batch(scope):
             await self._batches.serve(scope, receive, send, body)
@@ -112,7 +111,7 @@ class GatewayApp:
             await self._reads.serve_first(scope, receive, send, None if is_read else body)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """None if not all of it comes. ApiError ``too_large``."""
+        """Return the body; None if it is incomplete. Raises ApiError(too_large)."""
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not announced.isdigit() or int(announced) > self._max_bytes:
             raise too_large(self._max_bytes)
@@ -122,7 +121,7 @@ class GatewayApp:
         return body.content
 
     def _is_stream(self, scope: Scope) -> bool:
-        """Whether the answer may take as long as the client likes."""
+        """Whether the answer is a stream of unbounded duration."""
         if scope["method"] != "GET":
             return False
         is_followed = scope["path"].endswith(_SUBSCRIBE) or is_live(scope["query_string"])
@@ -130,7 +129,7 @@ class GatewayApp:
 
 
 def _view_of(path: str) -> str | None:
-    """The view that a path reads or follows; None: it is about none, or several keys."""
+    """Return the view of a path for one key; None for other paths."""
     if not path.startswith(VIEWS_PATH):
         return None
     name = path.removeprefix(VIEWS_PATH).removesuffix(_SUBSCRIBE)

@@ -1,10 +1,10 @@
-"""The body of a batch read, as far as a gateway has to understand it: which keys of which views, each by itself.
+"""Parsing of a batch's body, as far as a gateway needs it: the views and keys of its items.
 
-*Invariants*: what is not of the documented form is not understood here; a pod says what is wrong with it, and may
-understand more: which views it names is said of that, too (`named_views`). An item that is sent on means what it meant:
-numbers too large or too fine for the fast parser are parsed, and written, exactly.
+*Invariants*: bodies that do not have the documented form are not parsed here; a pod reports their errors, or may
+accept them, so rights are checked for all views that they name (`named_views`). A forwarded item keeps its meaning:
+numbers too large or too precise for the fast parser are parsed and written exactly.
 
-Not here: what parameters mean (a pod's `service.worker.reads.batches`).
+Not here: values of parameters (a pod's `service.worker.reads.batches`).
 """
 
 import json
@@ -25,13 +25,13 @@ _KEYS, _READS = "keys", "reads"
 _FIELDS = frozenset({"view", "params", "limit", "after"})
 _EXACT = frozenset({str, int, bool, type(None)})
 _JSON = b"application/json"
-#: The members of a body's list, and whether they are what was sent, to the last digit.
+#: The members of a body's list, and whether the fast parser preserved every digit.
 _Listed = tuple[list[Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class AskedBatch:
-    """What a batch asks for. `items` are the members of the body's one list, `views` and `slots` those of each."""
+    """A parsed batch. `items` are the members of the body's only list, `views` and `slots` their views and slots."""
 
     member: str
     items: Sequence[Mapping[str, Any]]
@@ -41,7 +41,7 @@ class AskedBatch:
 
     @classmethod
     def of(cls, scope: Scope, content: bytes, known: LearnedViews, max_keys: int) -> "AskedBatch | None":
-        """None if it is not understood, or asks for nothing, or for more than `max_keys`."""
+        """Parse a batch; None if it does not have the documented form, is empty, or has more than `max_keys`."""
         path, headers = scope["path"], scope["headers"]
         if not any(name == b"content-type" and value.startswith(_JSON) for name, value in headers):
             return None
@@ -51,20 +51,22 @@ class AskedBatch:
         return None if "/" in view or not view else _of_keys(view, _listed(content, _KEYS, max_keys), headers, known)
 
     def body_of(self, places: Sequence[int]) -> bytes:
-        """The body that asks for some of the items."""
+        """Return the body with some of the items."""
         body = {self.member: [self.items[place] for place in places]}
         return orjson.dumps(body) if self.is_exact else json.dumps(body).encode()
 
 
 def is_batch(scope: Scope) -> bool:
-    """Whether a request is one, by its path."""
+    """Whether a request is a batch, by its path."""
     path: str = scope["path"]
     return scope["method"] == "POST" and (path == READ_PATH or (path.startswith(VIEWS_PATH) and path.endswith(QUERY)))
 
 
 def named_views(scope: Scope, content: bytes) -> list[str]:
-    """The views that a pod may take a batch to name, whatever is wrong with that. ApiError ``invalid_request`` if its
-    body is not what all parsers of JSON read alike."""
+    """Return the views that a pod may find in a batch, even an invalid one.
+
+    Raises ApiError(invalid_request) if JSON parsers may read the body differently.
+    """
     path = scope["path"]
     if path != READ_PATH:
         return [path.removeprefix(VIEWS_PATH).removesuffix(QUERY)]
@@ -102,8 +104,8 @@ def _is_read(read: Any) -> bool:
 
 
 def _listed(content: bytes, member: str, most: int) -> _Listed:
-    """The one member of a JSON object, a list; and whether nothing was lost in parsing. Empty if it is none, or too
-    long."""
+    """Return the list that is the only member of a JSON object, and whether parsing was exact. Empty if there is no
+    such list, or it is too long."""
     try:
         body = orjson.loads(content)
         is_exact = _is_exact(body)

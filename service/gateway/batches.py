@@ -1,13 +1,14 @@
-"""Batches over the pods of several shards, all answers at one version (as `service.worker.shards.reads`, in one
-process).
+"""Batches over the pods of several shards, with one version for all answers (in one process:
+`service.worker.shards.reads`).
 
-*Theory*: each shard is sent its part, and says from where to where its answers are exact (`service.worker.reads.part`).
-If these have no position in common, the shards that are behind are asked again for answers that are new enough, a few
-times; then one shard answers all of it, since any can answer any key. So it does if a view is not the same one to all
-of them, as while it is replaced. Only of views that are kept whole by different shards there may be no answer.
+*Theory*: each shard receives its part, and returns the interval in which its answers are exact
+(`service.worker.reads.part`). If the intervals do not overlap, the lagging shards are asked again for newer answers,
+a few times; then one shard answers the whole request, since any can answer any key. The same is done if shards have
+different definitions of a view, as while it is replaced. Only a request for views that are fully materialized in
+different shards may be refused.
 
-*Invariants*: all answers of a request are exact at one version, or it is refused. What one shard keeps is passed on to
-it as it is, and so is what is not understood here: a pod says what is wrong with it, in one place.
+*Invariants*: all answers of a request are exact at one version, or it is refused. A request for one shard is
+forwarded unchanged, and so is one that cannot be parsed here: pods report errors, in one place.
 """
 
 import asyncio
@@ -38,12 +39,12 @@ from service.worker.reads.batches import batch_reply
 from service.worker.reads.part import MEDIA_TYPE, PART, PartHead, read_part
 from service.worker.reads.reads import Answers
 
-#: How often the shards that are behind are asked again before one shard has to answer.
+#: Attempts at a common version before one shard answers.
 _ROUNDS = 3
-#: How often a request is split anew, as pods say that views are elsewhere; more if each may say so of many views.
+#: Maximum splits of a request, as pods report that views are elsewhere; more if each may report many views.
 _SPLITS = 8
 _WATCH_AFTER_S = 0.1
-#: Headers of the request that are not a part's: parts are not compressed, and have no tags.
+#: Request headers that are not sent with parts: these are not compressed and have no tags.
 _NOT_OF_PART = frozenset({b"accept-encoding", b"if-none-match"})
 _MINIMUM = b"upquery-min-version"
 _CONDITIONS = frozenset({_MINIMUM, b"prefer"})
@@ -51,7 +52,7 @@ _CONDITIONS = frozenset({_MINIMUM, b"prefer"})
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a shard has answered."""
+    """A shard's answer to its part."""
 
     head: PartHead
     results: list[bytes]
@@ -59,7 +60,7 @@ class _Read:
 
 
 class _Refused(Exception):
-    """Refusals of shards: what each was asked for, and what it said."""
+    """Refusals of shards, with their parts."""
 
     def __init__(self, refusals: Sequence[tuple[ShardPart[int], Incoming]]) -> None:
         super().__init__(*[incoming.status for _, incoming in refusals])
@@ -68,8 +69,8 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class _Request:
-    """One request, and what pods have said of its views. *State*: `findings`, of those that are not simply at the homes
-    of their keys."""
+    """One request, and the reports of pods on its views. *State*: `findings`, the searches for views that are not at
+    the homes of their keys."""
 
     scope: Scope
     content: bytes
@@ -79,11 +80,11 @@ class _Request:
 
     @property
     def found(self) -> dict[str, tuple[int, bool]]:
-        """Where views are taken to be that were found out, and whether they are kept whole."""
+        """Return the shards found for views, and whether the views are fully materialized there."""
         return {view: (finding.shard, finding.is_whole) for view, finding in self.findings.items()}
 
     def answered(self, shard: int) -> None:
-        """It has what it was asked for: its part, or everything."""
+        """Note that a shard has answered its part or the whole request."""
         for finding in self.findings.values():
             if finding.shard == shard:
                 finding.answered()
@@ -91,7 +92,7 @@ class _Request:
 
 @dataclass(slots=True)
 class _Asking:
-    """A shard's part. *State*: `timeline`, what it has answered so far, as far as it is known where that is exact."""
+    """A shard's part. *State*: `timeline`, its answers so far whose intervals are known."""
 
     part: ShardPart[int]
     timeline: list[Exact[_Read]] = field(default_factory=list)
@@ -116,7 +117,7 @@ class GatewayBatches:
         self._counters = counters
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, content: bytes) -> None:
-        """Serve one request. ApiError."""
+        """Serve one request. Raises ApiError."""
         started = time.perf_counter_ns()
         asked = AskedBatch.of(scope, content, self._known, self._max_keys)
         principal = principal_of(scope)
@@ -134,7 +135,7 @@ class GatewayBatches:
                 await send_reply(send, answer)
 
     async def _answer(self, request: _Request) -> Reply | Incoming:
-        """The response, or the refusal of a pod. ApiError."""
+        """Return the response, or the refusal of a pod. Raises ApiError."""
         for view in dict.fromkeys(request.asked.views):
             if self._known.whole_home(view) is not None:
                 request.findings[view] = ViewSearch(self._topology, self._known, view)
@@ -151,7 +152,7 @@ class GatewayBatches:
         raise ApiError(MISDIRECTED, "The shards of the requested views were not found.", "Try again in a moment.")
 
     async def _once(self, request: _Request) -> Reply | Incoming:
-        """As views are taken to be now. _Refused, ApiError."""
+        """Try once, with the views' presently known places. Raises _Refused, ApiError."""
         parts = self._parts(request)
         if len(parts) == 1:
             self._counters.outcomes["one_part"] += 1
@@ -182,7 +183,7 @@ class GatewayBatches:
         return split(range(len(homes)), homes)
 
     async def _by_one(self, request: _Request, part: ShardPart[int]) -> Incoming:
-        """All of it, of the shard of a part. _Refused, ApiError."""
+        """Forward the whole request to the shard of a part. Raises _Refused, ApiError."""
         content = request_bytes(request.scope, request.content)
         return await self._ask(request, part, content)
 
@@ -198,10 +199,10 @@ class GatewayBatches:
     async def _ask_all(
         self, request: _Request, asking: Sequence[_Asking], target: Position | None = None, wait_s: float = 0.0
     ) -> None:
-        """Have all of them answer; `target`: at that position or later. _Refused, ApiError."""
+        """Ask all shards for their parts; `target`: at that position or later. Raises _Refused, ApiError."""
         asked = (self._ask_part(request, each, target, wait_s) for each in asking)
         failed = [each for each in await asyncio.gather(*asked, return_exceptions=True) if each is not None]
-        # What is elsewhere may not have to be asked of who has failed.
+        # A shard that failed may not be needed once a refused view is found.
         refusals = [refusal for each in failed if isinstance(each, _Refused) for refusal in each.refusals]
         if refusals:
             raise _Refused(refusals)
@@ -224,13 +225,13 @@ class GatewayBatches:
             head, results = read_part(content)
             read = _Read(head, results, AnswerSource(head.source))
         except ValueError:
-            # A pod of another version of this.
+            # The pod has another version of this software.
             return
         if head.exact and len(results) == len(each.part.items):
             each.timeline.append(Exact(read, head.since, head.position, head.server, head.one_by_one))
 
     async def _met(self, request: _Request, asking: Sequence[_Asking]) -> CommonVersion[_Read] | None:
-        """One version, as soon as there is one; None if it was looked for in vain."""
+        """Return answers at a common version; None if no attempt found one."""
         bounded = any(name == _MINIMUM for name, _ in request.scope["headers"])
         until_s = time.monotonic() + self._timeout_s
         for _ in range(_ROUNDS):
@@ -248,7 +249,8 @@ class GatewayBatches:
         return meet(timelines, least=reached(timelines) if bounded else 0)
 
     def _one_of(self, request: _Request, parts: Sequence[ShardPart[int]]) -> ShardPart[int] | None:
-        """The part whose shard could answer all of it; None if several views are kept whole by different ones."""
+        """Return the part whose shard can answer the whole request; None if several views are fully materialized in
+        different shards."""
         whole = [part for part in parts if any(self._is_whole(request, place) for place in part.items)]
         if len(whole) > 1:
             return None
@@ -259,12 +261,12 @@ class GatewayBatches:
         return finding is not None and finding.is_whole
 
     async def _find(self, request: _Request, part: ShardPart[int], incoming: Incoming) -> None:
-        """Where else the views are that a shard has refused, if there is anywhere else. PodGone."""
+        """Search further for the views that a shard refused, if other shards remain. Raises PodGone."""
         code = await refusal_of(incoming)
         named = await view_of(incoming)
         views = dict.fromkeys(request.asked.views[place] for place in part.items)
         if code == MISDIRECTED:
-            # Not only of its part: one shard may have been asked for all of it.
+            # Not only its part's: the shard may have been sent the whole request.
             views = {view: None for view in request.asked.views if view == named}
         for view in views:
             finding = request.findings.get(view) or ViewSearch(self._topology, self._known, view)
@@ -273,7 +275,7 @@ class GatewayBatches:
 
 
 def _of_one_definition(met: CommonVersion[_Read]) -> bool:
-    """Whether no view was another one to one shard than to another: it may be being replaced."""
+    """Whether all shards have the same definitions; a view may be being replaced."""
     definitions = {named for exact in met.parts for named in exact.answers.head.views.items()}
     return len({view for view, _ in definitions}) == len(definitions)
 

@@ -1,9 +1,9 @@
-"""One connection to a pod: one request at a time, one response.
+"""One connection to a pod: one request and one response at a time.
 
-*Invariants*: a response belongs to the request that was sent last. What comes while nothing was asked ends the
-connection. A connection is given back to its owner once, when it may be used again, or when it is gone.
+*Invariants*: a response belongs to the latest request. Bytes received without a request end the connection. A
+connection is returned to its owner once, when it is free or closed.
 
-Not here: how many there are, and who may use them (`replica`).
+Not here: the number of connections and their use (`replica`).
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from service.gateway.incoming import Incoming
 
 
 class Owner(Protocol):
-    """Who has connections."""
+    """The owner of connections."""
 
     def free(self, connection: "Connection") -> None:
-        """It can be used again."""
+        """The connection is free."""
         ...
 
     def lost(self, connection: "Connection") -> None:
-        """It is gone."""
+        """The connection is closed."""
         ...
 
     def delayed(self, connection: "Connection") -> None:
-        """Its answer comes faster than it is read."""
+        """The client reads the answer more slowly than it arrives."""
         ...
 
     def suspect(self) -> None:
@@ -33,9 +33,9 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """*State*: `_incoming` is the response that is awaited, None while there is none, for at most `_allowed_s` without
-    a byte; `_heard_at` is when something came last, or was asked. `_look_at` is when that is looked at, and `_late` the
-    timer, which goes off then or earlier: one for each request would cost more than most else about it."""
+    """*State*: `_incoming` is the awaited response, if any, for at most `_allowed_s` without a byte; `_heard_at` is
+    the time of the latest byte or of the request. `_look_at` is the time of the next check, and `_late` the timer,
+    which expires then or earlier: a timer for each request would be a large part of its cost."""
 
     def __init__(self, owner: Owner, silent_s: float, suspect_s: float) -> None:
         self._owner = owner
@@ -48,11 +48,10 @@ class Connection(asyncio.Protocol):
         self._late_at = self._look_at = self._heard_at = 0.0
         self._allowed_s = silent_s
         self._paused = False
-        #: Whether the request has not gone out yet.
+        #: Whether the request has not been sent yet.
         self._unsent = False
-        #: Whether it has been used.
         self.used = False
-        #: Whether it counts among those that are bounded.
+        #: Whether it counts towards the limit.
         self.counted = False
 
     @property
@@ -62,17 +61,17 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be used."""
+        """Whether it can be used."""
         return self._transport is not None and not self._transport.is_closing()
 
     def ask(self, request: bytes, *, is_head: bool, silent_s: float | None = None) -> Incoming:
-        """Send a request. Only while it is free."""
+        """Send a request. Only while the connection is free."""
         assert self._incoming is None
         self._incoming = incoming = Incoming(self, is_head=is_head)
         self._heard_at = now = self._loop.time()
         self._allowed_s = silent_s or self._silent_s
         self._watch(now)
-        # Behind all that has come: a pod on this machine takes the core of whoever wakes it, for each request anew.
+        # Send after all received data is handled: a pod on this machine takes the core of the sender, for each request.
         self._unsent = True
         self._loop.call_soon(self._send, request)
         return incoming
@@ -83,41 +82,39 @@ class Connection(asyncio.Protocol):
             self._transport.write(request)
 
     def close(self) -> None:
-        """End it."""
         if self._transport is not None:
             self._transport.abort()
 
-    # As the source of a response.
+    # Methods of a response's source
 
     def pause(self) -> None:
-        """Nothing more for now."""
+        """Pause reading."""
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
         self._paused = True
         self._owner.delayed(self)
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume reading."""
         self._paused = False
         self._heard_at = self._loop.time()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def abandon(self) -> None:
-        """The rest is not wanted."""
+        """Close the connection: the rest of the response is not needed."""
         self.close()
 
-    # What the loop calls.
+    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there."""
         self._transport = transport  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
-        """Some of a response."""
+        """Feed received bytes to the response."""
         incoming = self._incoming
         if incoming is None or self._unsent:
-            # Nobody has asked for that.
+            # Bytes without a request.
             self.close()
             return
         self._heard_at = self._loop.time()
@@ -129,10 +126,9 @@ class Connection(asyncio.Protocol):
         incoming.wake()
 
     def eof_received(self) -> None:
-        """The pod closes it."""
+        """Return None: the transport closes itself."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """It is gone."""
         if self._late is not None:
             self._late.cancel()
         incoming, self._incoming = self._incoming, None
@@ -162,13 +158,13 @@ class Connection(asyncio.Protocol):
         self._late = self._loop.call_later(after_s, self._look)
 
     def _look(self) -> None:
-        """Whether it has said nothing for too long, while somebody waited for it."""
+        """Check whether the pod has been silent for too long during a request."""
         self._late = None
         incoming, now = self._incoming, self._loop.time()
         if incoming is None:
             return
         if now < self._look_at:
-            # That was an earlier request's.
+            # The timer belonged to an earlier request.
             self._look_in(self._look_at - now)
             return
         if self._paused or not incoming.is_awaited:
@@ -178,5 +174,5 @@ class Connection(asyncio.Protocol):
             if not incoming.began:
                 self._owner.suspect()
         else:
-            incoming.fail(f"it said nothing for {self._allowed_s:g} s")
+            incoming.fail(f"it sent nothing for {self._allowed_s:g} s")
             self.close()

@@ -1,6 +1,6 @@
-"""What a gateway's worker counts, and how the gateway is told: once a second, one datagram of JSON.
+"""Counters of a gateway's worker, and their report: one JSON datagram a second.
 
-Not here: adding up and printing (the admin port of the gateway).
+Not here: sums and output (the gateway's admin port).
 """
 
 import asyncio
@@ -19,21 +19,20 @@ _REPORT_S = 1.0
 
 @dataclass(slots=True)
 class GatewayCounters:
-    """Counts since the worker's start."""
+    """Counters since the worker's start."""
 
-    #: What shards were asked, by shard: reads, parts of batches, streams.
+    #: Requests to shards, by shard: reads, parts of batches, streams.
     requests: Counter[int] = field(default_factory=Counter)
-    #: What was asked of another replica, because one was away or could not answer.
+    #: Requests repeated at another replica because one was away or could not answer.
     retries: int = 0
     #: Requests that no replica could answer.
     failed: int = 0
-    #: Batches, by how they came to one version: ``met`` at once, ``met_again``, by ``one_shard``, or not (``apart``).
+    #: Batches by the way to one version: ``met`` at once, ``met_again``, by ``one_shard``, or ``apart`` (refused).
     outcomes: Counter[str] = field(default_factory=Counter)
-    #: Streams, long polls and WebSockets that are open.
+    #: Open streams, long polls and WebSockets.
     streams: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The same, for JSON."""
         return {
             "requests": {str(shard): count for shard, count in sorted(self.requests.items())},
             "retries": self.retries,
@@ -44,7 +43,7 @@ class GatewayCounters:
 
 
 async def report(path: Path, counted: Callable[[], dict[str, Any]]) -> None:
-    """Send what is counted, each second, to the socket of whoever adds it up. Who is not there is not told."""
+    """Send the counters each second to the supervisor's socket; without a receiver they are dropped."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         while True:

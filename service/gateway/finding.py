@@ -1,11 +1,11 @@
-"""Where a view is looked for, for one request, as shards say that they do not have it.
+"""Search for the shard of a view, for one request, by the refusals of shards.
 
-*Theory*: a key's home answers it. There are exceptions, which pods say themselves: a view that is kept whole is with
-one shard only (``misdirected``): mostly the one that the rule of homes says, and while their number changes, or pods
-have not been told of it, another. And one that is new may not be known everywhere yet (``view_not_found``); shard 0 is
-believed.
+*Theory*: a key's home answers it, with two exceptions, which pods report. A fully materialized view is in one shard
+only (``misdirected``): usually the one given by the rule of homes, but another while the number of shards changes or
+pods do not know the new number yet. A new view may not be known to all shards (``view_not_found``); shard 0's answer
+is final.
 
-*Invariants*: no shard is named twice.
+*Invariants*: no shard is tried twice.
 """
 
 from service.gateway.known import LearnedViews
@@ -14,17 +14,17 @@ from service.gateway.topology import Topology
 from service.web.messages import Headers
 
 MISDIRECTED = "misdirected"
-#: What another shard may not say: it has the view still, or already.
+#: Refusals after which other shards are not tried: the shard has the view, or is about to.
 _BUILDING, _AWAY = "view_building", "engine_unavailable"
 _FIRST = 0
 
 
 class ViewSearch:
-    """Of `view`. *State*: `shard` is who is asked now; `is_whole`, whether the view is kept whole, as far as is
-    known."""
+    """The search for `view`. *State*: `shard` is the one to ask now; `is_whole`, whether the view is known to be
+    fully materialized."""
 
     def __init__(self, topology: Topology, known: LearnedViews, view: str, home: int = _FIRST) -> None:
-        """`home`: where the key lives that is asked for, if the view is not kept whole."""
+        """`home`: the key's home, for a view that is sharded by keys."""
         self._topology = topology
         self._known = known
         self.view = view
@@ -34,8 +34,7 @@ class ViewSearch:
         self.shard = home if whole is None or whole >= len(topology.shards) else whole
 
     def refused(self, code: str, by: int | None = None) -> bool:
-        """`shard` has refused, or whoever was asked; whether there is another one to ask, which `shard` is from now
-        on."""
+        """Note a refusal of `shard` or `by`; return whether another shard remains, which is then `shard`."""
         self._asked.append(self.shard if by is None else by)
         found = next((shard for shard in self._others(code) if shard not in self._asked), None)
         if found is None:
@@ -44,12 +43,12 @@ class ViewSearch:
         return True
 
     def answered(self) -> None:
-        """`shard` has answered."""
+        """Note that `shard` has answered."""
         if self.is_whole:
             self._known.learn_whole(self.view, self.shard)
 
     def learn(self, headers: Headers) -> None:
-        """It has answered with these."""
+        """Note an answer with these headers."""
         self.answered()
         for name, value in headers:
             if name == b"vary" and b"authorization" in value.lower():
@@ -61,8 +60,8 @@ class ViewSearch:
             return [*self._topology.homes_of_view(self.view), *range(len(self._topology.shards))]
         if code == NOT_FOUND:
             return [_FIRST]
-        # A shard that is new builds what it was just given: whether that is a view that is kept whole is not known yet,
-        # and of any other each shard has each key. One that is away is not asked around for, unless nobody else can.
+        # A new shard builds the view: whether it is fully materialized is unknown yet, and any other view has each key
+        # in each shard. If a shard is away, others are tried only if one of them may be able to answer.
         if code == _BUILDING or (code == _AWAY and self.is_whole):
             return self._topology.homes_of_view(self.view)
         return []

@@ -1,8 +1,8 @@
-"""A client's request as a pod is sent it, and a pod's response as the client gets it.
+"""Conversion of a client's request for a pod, and of a pod's response for the client.
 
-*Invariants*: what is about a connection ends here (RFC 9110, 7.6.1). What clients may not ask pods for (parts of
-batches) is not passed on. A response goes on as it comes, and no faster than the client reads it; one that a pod does
-not finish is not finished here either, so that nobody takes it for whole.
+*Invariants*: headers of a connection are removed (RFC 9110, 7.6.1). Requests for parts of batches, which are
+reserved to gateways, are not forwarded. A response is streamed at the client's pace; if a pod does not complete it,
+it is not completed here either, so that no client takes it for whole.
 """
 
 import structlog
@@ -11,7 +11,7 @@ from service.gateway.incoming import Incoming, PodGone
 from service.web.messages import Headers, Scope, Send
 from service.worker.reads.part import PART
 
-#: Headers about a connection, and those of which a request gets its own.
+#: Headers of a connection, and headers that the gateway sets itself.
 _OF_CONNECTION = frozenset(
     {
         b"connection",
@@ -27,9 +27,9 @@ _OF_CONNECTION = frozenset(
         PART[0],
     }
 )
-#: Of a response; this server says what time it is.
+#: Response headers that are removed; this server sets its own date.
 _OF_RESPONSE = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade", b"date"})
-#: Of one that has no body.
+#: Response headers that are removed from a response without a body.
 _OF_BARE = _OF_RESPONSE | {b"content-length"}
 _NONE: Headers = []
 _WITHOUT_BODY = frozenset({204, 304})
@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 def request_bytes(
     scope: Scope, body: bytes | None, without: frozenset[bytes] = frozenset(), more: Headers = _NONE
 ) -> bytes:
-    """The request with this body; None: without one. It has `more` headers, and not those of the names `without`."""
+    """Return the request with this body; None: without one. `more` headers are added, those in `without` removed."""
     path, query = scope["raw_path"], scope["query_string"]
     target = b"%b?%b" % (path, query) if query else path
     content = [b"%b %b HTTP/1.1\r\n" % (scope["method"].encode(), target)]
@@ -66,13 +66,13 @@ def _passed_on(scope: Scope, without: frozenset[bytes]) -> Headers:
 
 
 def passed_back(incoming: Incoming) -> Headers:
-    """The headers of a response, as the client gets them."""
+    """Return a response's headers for the client."""
     dropped = _OF_BARE if incoming.status in _WITHOUT_BODY else _OF_RESPONSE
     return [header for header in incoming.headers if header[0] not in dropped]
 
 
 async def pass_on(incoming: Incoming, send: Send, path: str) -> None:
-    """The response, to its end."""
+    """Forward a response to its end."""
     headers = passed_back(incoming)
     await send({"type": "http.response.start", "status": incoming.status, "headers": headers})
     try:
@@ -83,6 +83,6 @@ async def pass_on(incoming: Incoming, send: Send, path: str) -> None:
             await send({"type": "http.response.body", "body": piece, "more_body": more})
     except PodGone as gone:
         # The server closes the connection to the client.
-        _log.warning("a pod did not finish a response", path=path, reason=str(gone))
+        _log.warning("a pod did not complete a response", path=path, reason=str(gone))
     finally:
         incoming.leave()

@@ -1,13 +1,13 @@
-"""Where a gateway reads a key, by what a request says of it: a gateway knows no views, and so no types.
+"""Homes of keys at a gateway, from requests alone: a gateway does not know views or types.
 
-*Theory*: the *text* of a key is its parameters in one order, whatever the request's; it is hashed into a slot as the
-entries of keys are (`service.sharding.homes`). Two spellings of one value may have two homes; then two shards hold that
-key, and both are right.
+*Theory*: the *text* of a key is its parameters in a fixed order; it is hashed into a slot as entries of keys are
+(`service.sharding.homes`). Two spellings of one value may have two homes; then two shards have the key, both
+correctly.
 
-*Invariants*: the same in every process: what is filled beforehand goes where it will be asked for. A query string and
-JSON that say the same have the same home.
+*Invariants*: the same in every process: prewarmed keys are filled where they will be read. A query string and equal
+JSON have the same home.
 
-Not here: homes while the number of shards changes (`moving`); views of which this is not all (`known`).
+Not here: homes while the number of shards changes (`moving`); fully materialized views (`known`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,26 +17,26 @@ from urllib.parse import unquote_plus
 
 from service.sharding.homes import SLOTS, homes_among, order_of, slot_of_key
 
-#: What a query string says of the page, or of how it is followed; not of the key.
+#: Arguments of the page and of subscriptions; they do not belong to the key.
 _NOT_OF_KEY = frozenset({"limit", "after", "live"})
 _NULL = ":null"
-#: Slots of longer query strings are not remembered.
+#: Slots of longer query strings are not cached.
 _MAX_REMEMBERED_BYTES = 256
 _Pairs = Iterable[tuple[str, str]]
 
 
 def home_of(shards: int, view: str, params: Mapping[str, Any]) -> int:
-    """The shard among so many where a gateway reads a key of a view, if its answers are not one client's."""
+    """Return the home of a view's key among so many shards, if its answers do not depend on the client."""
     return homes_among(shards).of_slot(slot_of(view, params))
 
 
 def slot_of(view: str, params: Mapping[str, Any], who: bytes = b"") -> int:
-    """The slot of a key by its parameters, as JSON has them. `who` asks, if answers are one client's."""
+    """Return the slot of a key by its JSON parameters. `who` is the client, if answers depend on it."""
     return slot_of_key(view, _text(_pairs_of(params), who))
 
 
 def slot_of_query(view: str, query: bytes, who: bytes = b"") -> int:
-    """The slot of a key by a query string."""
+    """Return the slot of a key by a query string."""
     length = len(view) + len(query) + len(who)
     return (_remembered if length <= _MAX_REMEMBERED_BYTES else _slot_of_query)(view, query, who)
 
@@ -50,8 +50,8 @@ _remembered = lru_cache(maxsize=1 << 14)(_slot_of_query)
 
 @lru_cache(maxsize=1 << 16)
 def replicas_of(slot: int, replicas: int) -> tuple[int, ...]:
-    """The replicas of a slot's home, in the order in which they are asked: the first one keeps the slot's keys as long
-    as it is there. Drawn apart from homes: else those of one shard would all draw the same."""
+    """Return the replicas of a slot's home by preference: the first one is used while it is reachable. Drawn
+    independently of homes, or all slots of a shard would prefer the same replica."""
     return tuple(order_of(SLOTS + slot, replicas))
 
 

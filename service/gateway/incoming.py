@@ -1,12 +1,12 @@
-"""A response as it comes from a pod, and the states it can be in.
+"""A response as it arrives from a pod, and its states.
 
-*Theory*: whoever waits is woken once for what one packet brought, so a response that comes in one piece costs one turn
-of the loop. What nobody has read yet is bounded: the connection reads no more then.
+*Theory*: the reader is woken once for each received packet, so a response in one piece costs one turn of the event
+loop. Unread bytes are bounded: at the limit the connection stops reading.
 
-*Invariants*: a response ends whole (`complete`), or `failed` says why it does not; never both. `began` says whether a
-byte of it came: before that, a request may be sent again.
+*Invariants*: a response ends either `complete` or `failed`, never both. `began` is whether a byte of it has arrived;
+before that, the request may be repeated.
 
-Not here: the connection (`connection`); what is done with a response (`finding`, `forwarding`).
+Not here: the connection (`connection`); use of responses (`finding`, `forwarding`).
 """
 
 import asyncio
@@ -23,8 +23,8 @@ _CONTINUE = 200
 
 
 class PodGone(Exception):
-    """A pod did not answer, or not to the end. `began`: some of its answer came. `stale`: the connection had been open
-    for long, and may have been closed before the request came."""
+    """A pod did not answer, or not completely. `began`: a part of the answer arrived. `stale`: the connection had
+    been open for a while, and may have been closed before the request arrived."""
 
     def __init__(self, reason: str, *, began: bool = False, stale: bool = False) -> None:
         super().__init__(reason)
@@ -33,24 +33,24 @@ class PodGone(Exception):
 
 
 class PodSource(Protocol):
-    """Where a response comes from."""
+    """The source of a response."""
 
     def pause(self) -> None:
-        """Nothing more for now."""
+        """Pause reading."""
         ...
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume reading."""
         ...
 
     def abandon(self) -> None:
-        """The rest is not wanted."""
+        """Discard the rest of the response."""
         ...
 
 
 class Incoming:
-    """One response. *State*: `_pieces` are what came of its body and was not read, of `_unread` bytes; `_woken` is who
-    waits for more, or `_told` who is called instead."""
+    """One response. *State*: `_pieces` are received and unread parts of its body, of `_unread` bytes; `_woken` is
+    the future of a waiting reader, or `_told` the callback used instead."""
 
     __slots__ = (
         "_final",
@@ -76,27 +76,27 @@ class Incoming:
         self.status = 0
         self.headers: Headers = []
         self.complete = self.began = self.reusable = False
-        #: Whether it says how many bytes its body has.
+        #: Whether it has a Content-Length.
         self.sized = False
         self.failed: PodGone | None = None
         self._source = source
         self._is_head = is_head
-        #: Until it ends: each holds the other.
+        #: Until it ends: parser and response refer to each other.
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._unread = 0
         self._paused = False
-        #: Whether the head of the response itself has come, not only one that says that it will.
+        #: Whether the final head has arrived, not only an informational one.
         self._final = False
-        #: Whether how long the body is, is known.
+        #: Whether the body's length is determined.
         self._length = False
         self._woken: asyncio.Future[None] | None = None
         self._told: Callable[[], None] | None = None
 
-    # What the connection calls.
+    # Called by the connection
 
     def feed(self, data: bytes) -> None:
-        """Some of it, or all. Who waits is woken by `wake`, once the connection knows whether it can be used again."""
+        """Parse received bytes. The reader is woken by `wake`, once the connection knows whether it is reusable."""
         self.began = True
         assert self._parser is not None
         try:
@@ -112,24 +112,24 @@ class Incoming:
             self._source.pause()
 
     def end(self, *, stale: bool) -> None:
-        """The connection is closed."""
+        """End the response: the connection is closed."""
         if self.complete or self.failed is not None:
             return
         if self._final and not self._length:
-            # That is how it says that this is all.
+            # Without a length, the end of the connection ends the body.
             self.complete = True
         else:
             self.failed = PodGone("it closed the connection", began=self.began, stale=stale)
         self.wake()
 
     def fail(self, reason: str) -> None:
-        """Nothing more will come."""
+        """End the response with an error."""
         if not self.complete and self.failed is None:
             self.failed = PodGone(reason, began=self.began)
             self.wake()
 
     def wake(self) -> None:
-        """Something has come of it, or its end."""
+        """Wake the reader: bytes have arrived, or the end."""
         if self._told is not None:
             self._told()
         elif self._woken is not None and not self._woken.done():
@@ -137,28 +137,27 @@ class Incoming:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for more of it."""
+        """Whether a reader is waiting."""
         return self._woken is not None or self._told is not None
 
     @property
     def is_read(self) -> bool:
-        """Whether nothing more is to be read."""
+        """Whether everything has been read."""
         return self.complete and not self._pieces
 
-    # What the parser calls.
+    # Called by the parser
 
     def on_message_begin(self) -> None:
-        """Another one behind the end of this would be taken for the next request's: nobody has asked for it."""
+        """Refuse another response after this one: without a request, it would be taken for the next one's."""
         if self.complete:
-            raise ValueError("more than was asked for")
+            raise ValueError("bytes after the response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer."""
+        """Add a header; trailers are ignored."""
         if not self._final:
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
         assert self._parser is not None
         status = self._parser.get_status_code()
         if status < _CONTINUE:
@@ -174,16 +173,14 @@ class Incoming:
             self._length = True
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
         if not self._is_head:
             self._pieces.append(body)
             self._unread += len(body)
         else:
-            # Nothing may follow.
+            # The connection cannot be reused.
             self.reusable = False
 
     def on_message_complete(self) -> None:
-        """That was all."""
         if self._final and not self._is_head:
             self._completed()
 
@@ -191,26 +188,26 @@ class Incoming:
         assert self._parser is not None
         self.complete, self.reusable = True, self._parser.should_keep_alive()
 
-    # What its reader calls.
+    # Called by the reader
 
     def tell(self, told: Callable[[], None] | None) -> None:
-        """Call it whenever something has come, instead of somebody's waiting. None: somebody waits from now on."""
+        """Set a callback for new bytes, instead of a waiting reader; None removes it."""
         self._told = told
 
     @property
     def will_be_whole(self) -> bool:
-        """Whether it goes on, and can be kept until it is whole, as far as is known."""
+        """Whether the response is unfinished and, as far as known, small enough to be collected."""
         if self.complete or self._paused or self.failed is not None:
             return False
         return self.sized or not self._final
 
     async def head(self) -> None:
-        """Wait for status and headers. PodGone."""
+        """Wait for status and headers. Raises PodGone."""
         while not self._final:
             await self._more()
 
     async def read(self) -> bytes:
-        """What has come of the body meanwhile, at least a byte; empty at its end. PodGone."""
+        """Return at least one byte of the body; empty at its end. Raises PodGone."""
         while not self._pieces:
             if self.complete:
                 return b""
@@ -222,12 +219,12 @@ class Incoming:
         return body
 
     def taken(self) -> bytes:
-        """As `read`, what there is."""
+        """Return the received part of the body."""
         pieces, self._pieces, self._unread = self._pieces, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def whole(self) -> bytes:
-        """All of the body, which can still be read after that. PodGone."""
+        """Return the whole body, which remains readable. Raises PodGone."""
         pieces = []
         try:
             while piece := await self.read():
@@ -239,9 +236,9 @@ class Incoming:
         return body
 
     def leave(self) -> None:
-        """Nobody reads the rest, if there is one."""
+        """Discard the rest, if there is any."""
         if not self.complete and self.failed is None:
-            self.failed = PodGone("the rest is not wanted", began=self.began)
+            self.failed = PodGone("the rest is not needed", began=self.began)
             self._source.abandon()
 
     async def _more(self) -> None:

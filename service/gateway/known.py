@@ -1,11 +1,11 @@
-"""What a gateway has learned of views: it has no catalog, and needs none.
+"""Facts about views that a gateway learns from pods, since it has no catalog.
 
-*Theory*: pods say what matters. One that does not keep a view whole refuses it (``misdirected``), and a response that
-varies by token is one client's. Both are remembered for a while, so that the next request goes to the right place at
-once; a view that is replaced by another kind is found out again.
+*Theory*: a pod without a fully materialized view refuses requests for it (``misdirected``), and a response with
+Vary: Authorization depends on the client. Both facts are cached for a while, so that the next request is sent to the
+right shard at once; for a view that is replaced they are learned again.
 
-*Invariants*: what is remembered decides who is asked, never what is answered. Names come from clients; only those that
-pods know are remembered, and no more than so many.
+*Invariants*: cached facts decide which pod is asked, never the answer. Names come from clients; only those that pods
+know are cached, up to a limit.
 """
 
 import time
@@ -19,15 +19,15 @@ _DIGEST_BYTES = 16
 
 
 class LearnedViews:
-    """*State*: `_whole`, where views are that are kept whole, and until when that is believed; `_private`, those that
-    answer by the token."""
+    """*State*: `_whole`, shards of fully materialized views, and the times until which they are cached; `_private`,
+    views whose answers depend on the client."""
 
     def __init__(self) -> None:
         self._whole: dict[str, tuple[int, float]] = {}
         self._private: set[str] = set()
 
     def whole_home(self, view: str) -> int | None:
-        """The shard that keeps it whole, if it is known to be."""
+        """Return the shard of a fully materialized view, if cached."""
         found = self._whole.get(view)
         if found is None:
             return None
@@ -37,25 +37,25 @@ class LearnedViews:
         return found[0]
 
     def learn_whole(self, view: str, shard: int) -> None:
-        """It was found there."""
+        """Cache the shard of a fully materialized view."""
         if len(self._whole) >= _MOST:
             self._whole.clear()
         self._whole[view] = (shard, time.monotonic() + _REMEMBERED_S)
 
     def learn_private(self, view: str) -> None:
-        """Its answers are one client's."""
+        """Cache that a view's answers depend on the client."""
         if len(self._private) >= _MOST:
             self._private.clear()
         self._private.add(view)
 
     def asker(self, view: str, headers: Headers) -> bytes:
-        """What of a request besides its parameters says which key it means: whose token it has, if that matters."""
+        """Return the part of a key that is not a parameter: the token, if answers depend on it."""
         if view not in self._private:
             return b""
         return next((_hashed(value) for name, value in headers if name == b"authorization"), b"")
 
     def forget_homes(self) -> None:
-        """Views may be elsewhere by now."""
+        """Forget the shards: views may have moved."""
         self._whole.clear()
 
 

@@ -1,26 +1,26 @@
 """Homes of slots, also while the number of shards changes.
 
-*Theory*: a key may be answered by any shard, so a new number of shards is not wrong at any moment, only expensive: each
-key that has another home has to be filled there. So slots go to their new homes one by one, over some time, and the
-shards fill what is asked for of some slots while the others are still answered where they are.
+*Theory*: any shard can answer any key, so a new number of shards is correct at any moment, but expensive: each key
+with another home must be filled there. So slots move to their new homes one by one, over some time; the shards fill
+keys of moved slots while the others are still answered at their old homes.
 
-*Invariants*: which slots have moved depends on nothing but the time since the change, so all processes do much the
-same. A slot that keeps its home never leaves it.
+*Invariants*: the moved slots depend only on the time since the change, so all processes behave alike. A slot whose
+home does not change never moves.
 
-Not here: who decides that it is time (`topology`).
+Not here: the begin of a move (`topology`).
 """
 
 from functools import lru_cache
 
 from service.sharding.homes import SLOTS, homes_among
 
-#: An odd number, so that its multiples, taken modulo the slots, are all of them: an order without a pattern.
+#: Odd, so that its multiples modulo the number of slots are a permutation, in an order without a pattern.
 _STRIDE = 0x9E37
 
 
 class SlotHomes:
-    """*State*: `_homes` of slots as they are now; `_left` are slots that have to move, the next one last, to the homes
-    of `_new` by `_until_s`."""
+    """*State*: `_homes`, the present homes of slots; `_left`, slots that have to move to the homes of `_new` by
+    `_until_s`, the next one last."""
 
     def __init__(self, shards: int) -> None:
         self.shards = shards
@@ -29,25 +29,24 @@ class SlotHomes:
         self._total = 0
         self._new = self._homes
         self._until_s = self._move_s = 0.0
-        #: Slots that have moved since the start.
+        #: Slots moved since the start.
         self.moved = 0
 
     @property
     def is_moving(self) -> bool:
-        """Whether some have not got to their new homes."""
+        """Whether some slots have not moved yet."""
         return bool(self._left)
 
     def home(self, slot: int) -> int:
-        """The shard that is asked for the keys of a slot."""
+        """Return the present home of a slot."""
         return self._homes[slot]
 
     def new_home(self, slot: int) -> int:
-        """Where they will be."""
+        """Return the future home of a slot."""
         return self._new[slot]
 
     def change(self, shards: int, now_s: float, move_s: float) -> None:
-        """From now on there are so many; slots begin to move. (It takes a while if `homes_of_all` has not been asked
-        for so many lately.)"""
+        """Begin to move slots to so many shards. (Slow unless `homes_of_all` of that number is cached.)"""
         self.shards = shards
         self._new = list(homes_of_all(shards))
         order = [slot * _STRIDE % SLOTS for slot in range(SLOTS)]
@@ -55,7 +54,7 @@ class SlotHomes:
         self._total, self._move_s, self._until_s = len(self._left), move_s, now_s + move_s
 
     def move(self, now_s: float) -> bool:
-        """Move what is due; whether that was the last."""
+        """Move the slots that are due; return whether the last one was among them."""
         if not self._left:
             return False
         waits = (self._until_s - now_s) / self._move_s if self._move_s else 0.0
@@ -69,5 +68,5 @@ class SlotHomes:
 
 @lru_cache(maxsize=4)
 def homes_of_all(shards: int) -> tuple[int, ...]:
-    """The homes of all slots among so many shards."""
+    """Return the homes of all slots among so many shards."""
     return tuple(map(homes_among(shards).of_slot, range(SLOTS)))

@@ -1,4 +1,4 @@
-"""Puts a gateway's application together, and says what it counts."""
+"""Construction of a gateway's application, and its report."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,16 +20,16 @@ from service.ground.log_repeats import REPEATS
 from service.ground.logs import RECENT_ERRORS
 from service.settings.gateway import GatewaySettings
 
-#: What a pod may let a request wait for, each for the longest time that there is: a minimum version, what was committed
-#: before (``on_lag``), what is filled then. It says itself if that takes too long.
+#: Waits of a pod, each up to the read timeout: for a minimum version, for earlier commits (``on_lag``), for fills. The
+#: pod itself reports when they take too long.
 _WAITS = 3
-#: Of the errors since the last report, those that are sent.
+#: Maximum errors of a report.
 _MOST_ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The application, and what it asks."""
+    """The application and its parts."""
 
     app: GatewayApp
     topology: Topology
@@ -37,7 +37,7 @@ class Gateway:
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> "Gateway":
-        """Nothing is connected yet."""
+        """Construct the gateway; nothing is connected yet."""
         section, http = settings.gateway, settings.http
         reach = PodTimeouts(
             section.connections,
@@ -62,7 +62,7 @@ class Gateway:
 
 @dataclass(slots=True)
 class GatewayReport:
-    """What a worker reports. *State*: `_told` errors were reported."""
+    """A worker's report. *State*: `_told` errors were reported."""
 
     number: int
     server: uvicorn.Server
@@ -70,7 +70,7 @@ class GatewayReport:
     _told: int = field(default=0, init=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """The counters, and what is so now; the errors are those since the last report."""
+        """Return the counters and the present state; the errors are those since the last report."""
         state, homes = self.server.server_state, self.gateway.topology.homes
         errors = RECENT_ERRORS.newest_first()[: min(RECENT_ERRORS.seen - self._told, _MOST_ERRORS)]
         self._told = RECENT_ERRORS.seen

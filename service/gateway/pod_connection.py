@@ -1,7 +1,7 @@
-"""A WebSocket's connection to a pod, whose handshake calls the pod what the client calls the gateway.
+"""A WebSocket connection to a pod, whose handshake has the Host of the client's request.
 
-*Theory*: pods compare that name with the page that the client comes from. It is no part of the address: a client may
-write anything there, and only what cannot be connected to is away.
+*Theory*: pods compare that name with the Origin of the client's page. It is not the address: a client may write
+anything there, and only a failed connection means that the pod is away.
 """
 
 import asyncio
@@ -16,14 +16,13 @@ _HOST = "Host"
 
 
 class _Protocol(ClientProtocol):
-    """As `pod`, with another Host."""
+    """A client protocol with another Host."""
 
     def __init__(self, pod: ClientProtocol, host: str) -> None:
         super().__init__(pod.uri, origin=pod.origin, max_size=None, logger=pod.logger)
         self._host = host
 
     def connect(self) -> Request:
-        """The handshake's request."""
         request = super().connect()
         del request.headers[_HOST]
         request.headers[_HOST] = self._host
@@ -31,13 +30,12 @@ class _Protocol(ClientProtocol):
 
 
 class PodConnection(ClientConnection):
-    """Calls `connected` when there is a connection, before anything is said."""
+    """A connection that calls `connected` once established, before the handshake."""
 
     def __init__(self, protocol: ClientProtocol, *, host: str, connected: Callable[[], None], **options: Any) -> None:
         super().__init__(_Protocol(protocol, host), **options)
         self._connected = connected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The pod has been reached."""
         super().connection_made(transport)
         self._connected()

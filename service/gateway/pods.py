@@ -1,13 +1,13 @@
-"""The replicas of one shard: who of them is asked for a key, and asking them.
+"""Replicas of one shard: their order for a key, and requests to them.
 
-*Theory*: each replica answers every key of its shard. One of them is a key's own as long as it can be reached: it has
-the key in memory, and what a client is told of a key does not go back in time.
+*Theory*: each replica answers every key of its shard. While it is reachable, the same replica answers a key: it has
+the key in memory, and a client does not see the key go back in time.
 
-*Invariants*: reads are harmless, so what got no byte of an answer is asked of the next replica, and what a replica
-cannot answer that another one may: one that is starting, or was not given a view yet. Of each once; nothing is asked
-twice at the same time.
+*Invariants*: reads have no side effects, so a request without a byte of an answer is repeated at the next replica,
+and so is one that another replica may be able to answer: of a replica that is starting, or does not know a view yet.
+Each replica is asked once, and never two at the same time.
 
-Not here: which shard (`topology`).
+Not here: the choice of the shard (`topology`).
 """
 
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from service.gateway.incoming import Incoming, PodGone
 from service.gateway.replica import Replica
 from service.ground.errors import ApiError
 
-#: How long a stream may be silent: pods send comments far more often.
+#: Maximum silence of a stream: pods send comments far more often.
 _STREAM_SILENT_S = 120.0
 NOT_FOUND = "view_not_found"
 _NOT_READY = "engine_unavailable"
-#: What another replica may be able to answer; of several such refusals, the last one here says most.
+#: Problems that another replica may not have; of several, the one last in this list is returned.
 _ELSEWHERE_PERHAPS = (_NOT_READY, NOT_FOUND, "view_building")
-#: Of the response to a HEAD there is no more than the status.
+#: Problems by status: the response to a HEAD has no body.
 _CODES = {404: NOT_FOUND, 503: _NOT_READY}
 
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """A request as it is sent. `streams`: its answer may take as long as the client likes."""
+    """A request for a pod. `streams`: the answer is a stream of unbounded duration."""
 
     content: bytes
     is_head: bool = False
@@ -41,7 +41,7 @@ class PodRequest:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A request that has been sent, and whom it was sent to."""
+    """A request that has been sent, and its replica."""
 
     replica: Replica
     incoming: Incoming
@@ -57,11 +57,11 @@ class ShardPods:
 
     @property
     def is_there(self) -> bool:
-        """Whether one of them can be asked."""
+        """Whether any replica is reachable."""
         return not all(replica.is_away for replica in self.replicas)
 
     def begin(self, slot: int, content: bytes) -> Begun | None:
-        """Ask the first of them, if that can be done at once; not a HEAD."""
+        """Send a request to the first replica, if that is possible at once; not a HEAD."""
         for replica in self.order(slot)[:1]:
             incoming = replica.begin(content)
             if incoming is not None:
@@ -70,8 +70,10 @@ class ShardPods:
         return None
 
     async def ask(self, slot: int, request: PodRequest, begun: Begun | None = None) -> Incoming:
-        """The response of the first that has one; of status 404 and 503, all of it is there. ApiError
-        ``engine_unavailable`` if none can be reached, ``overloaded``."""
+        """Return the first response of a replica; one of status 404 or 503 is complete.
+
+        Raises ApiError(engine_unavailable) if no replica is reachable, ApiError(overloaded).
+        """
         order = self.order(slot)
         if begun is None:
             self._counters.requests[self.number] += 1
@@ -107,7 +109,7 @@ class ShardPods:
         raise _unavailable(self.number)
 
     def order(self, slot: int) -> list[Replica]:
-        """Who is asked, one after the other, for the keys of a slot."""
+        """Return the replicas for the keys of a slot, in the order in which they are asked."""
         replicas = [self.replicas[n] for n in replicas_of(slot, len(self.replicas))]
         if len(replicas) > 1:
             replicas.sort(key=_is_weak)
@@ -115,7 +117,7 @@ class ShardPods:
 
 
 async def code_of(incoming: Incoming) -> str:
-    """The code of a problem, empty if it says none. PodGone."""
+    """Return a problem's code; empty if it has none. Raises PodGone."""
     try:
         problem = orjson.loads(await incoming.whole())
     except orjson.JSONDecodeError:

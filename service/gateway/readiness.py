@@ -1,6 +1,6 @@
-"""Whether a pod is ready, asked of its admin port: of the state of a pod the data plane tells strangers nothing.
+"""Readiness of a pod, from its admin port: the data port does not show it without a token.
 
-Not here: what is done with it (`replica`).
+Not here: its use (`replica`).
 """
 
 import asyncio
@@ -11,7 +11,7 @@ _READY = b" 200 "
 
 
 async def is_ready(admin: str, within_s: float) -> bool:
-    """Whether the admin port of this address says so."""
+    """Whether the admin port at this address reports readiness."""
     parts = urlsplit(admin)
     try:
         async with asyncio.timeout(within_s):
@@ -22,5 +22,5 @@ async def is_ready(admin: str, within_s: float) -> bool:
             finally:
                 writer.close()
     except (OSError, ValueError):
-        # A timeout is one, too; or a line without an end.
+        # TimeoutError is an OSError; ValueError: a line without an end.
         return False

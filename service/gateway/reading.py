@@ -1,9 +1,9 @@
-"""Requests that one shard answers: reads of a key, streams, and whatever is about no key; passed on as they are.
+"""Requests that one shard answers: reads of a key, streams, and requests without a key; forwarded unchanged.
 
-*Invariants*: each shard is asked at most once for a request. A client that goes away is nobody's work any more: the
-connection to the pod that still answers it is closed.
+*Invariants*: each shard is asked at most once for a request. If a client disconnects, the connection to the pod that
+is still answering it is closed.
 
-Not here: who is asked (`finding`, `topology`); what several shards answer together (`batches`).
+Not here: the choice of the shard (`finding`, `topology`); requests for several shards (`batches`).
 """
 
 import orjson
@@ -21,26 +21,26 @@ from service.web.disconnects import until_left
 from service.web.messages import Receive, Scope, Send
 
 MISDIRECTED_STATUS = KINDS[MISDIRECTED].status
-#: Clients are looked after only if an answer takes longer.
+#: Clients are watched only if an answer takes longer.
 _WATCH_AFTER_S = 0.1
-#: Statuses of refusals that another shard may not share; of several, the last one here says most.
+#: Statuses of refusals that another shard may not share; of several, the one last in this list is returned.
 REFUSALS = (404, MISDIRECTED_STATUS, 503)
 _FIRST = 0
 
 
 class GatewayReads:
-    """Asks shards for what one of them can answer."""
+    """Forwards requests that one shard can answer."""
 
     def __init__(self, topology: Topology, known: LearnedViews) -> None:
         self._topology = topology
         self._known = known
 
     async def serve_view(self, scope: Scope, receive: Receive, send: Send, view: str, *, streams: bool = False) -> None:
-        """A read of a view's key, or a stream of it. ApiError."""
+        """Serve a read of a view's key, or a stream of it. Raises ApiError."""
         request = PodRequest(request_bytes(scope, None), is_head=scope["method"] == "HEAD", streams=streams)
         relay = Relay.taken_over(scope)
         if relay is not None:
-            # Whose client nobody has looked after so far.
+            # The relay has not watched the client.
             with until_left(receive):
                 incoming = await self._ask_view(relay.finding, relay.slot, request, relay.begun)
                 await pass_on(incoming, send, scope["path"])
@@ -51,7 +51,8 @@ class GatewayReads:
             await pass_on(await self._ask_view(finding, slot, request), send, scope["path"])
 
     async def serve_first(self, scope: Scope, receive: Receive, send: Send, body: bytes | None) -> None:
-        """What is about no view that is known here: the first shard's, or whose view it finds that to be. ApiError."""
+        """Serve a request without a known view: by the first shard, or the shard of the view that it reports. Raises
+        ApiError."""
         request = PodRequest(request_bytes(scope, body), is_head=scope["method"] == "HEAD")
         with until_left(receive, _WATCH_AFTER_S):
             await pass_on(await self._ask_first(request), send, scope["path"])
@@ -68,8 +69,8 @@ class GatewayReads:
     async def _ask_view(
         self, finding: ViewSearch, slot: int, request: PodRequest, begun: Begun | None = None
     ) -> Incoming:
-        """The response about a view: of the shard that has it, or the refusal that says most. `begun`: asking the first
-        one. ApiError."""
+        """Return the response about a view: of the shard that has it, or the most specific refusal. `begun`: a
+        request already sent. Raises ApiError."""
         refusals: list[Incoming] = []
         while True:
             try:
@@ -89,12 +90,12 @@ class GatewayReads:
 
 
 async def refusal_of(incoming: Incoming) -> str:
-    """What a refusal says, as a code. PodGone."""
+    """Return the code of a refusal. Raises PodGone."""
     return MISDIRECTED if incoming.status == MISDIRECTED_STATUS else await code_of(incoming)
 
 
 async def view_of(refusal: Incoming) -> str | None:
-    """The view that a refusal is about, if it says so. PodGone."""
+    """Return the view of a refusal, if it names one. Raises PodGone."""
     try:
         problem = orjson.loads(await refusal.whole())
     except orjson.JSONDecodeError:

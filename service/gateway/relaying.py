@@ -1,15 +1,16 @@
-"""Plain reads, passed on without a task.
+"""Relay of plain reads without a task.
 
-*Theory*: a gateway has to choose a pod for a read, and to write twice; a task, the messages of an application and the
-waiting for each of them cost more than that. Most reads are answered soon, and in one piece, by the pod that is asked
-first. So a request is sent on while it is parsed, and its answer while that is. What turns out otherwise (refusals,
-connections that break, answers that are large, of no known length, or late) goes the ordinary way from where it is.
+*Theory*: a gateway chooses a pod for a read and writes twice; a task, the messages of an ASGI application and the
+waits for each of them would cost more than that. Most reads are answered soon, in one piece, by the first pod. So a
+request is sent on while it is parsed, and its answer while that is parsed. All other cases (refusals, broken
+connections, answers that are large, of unknown length, or late) are taken over by a task (`reading`) in their
+present state.
 
-*Invariants*: nothing is asked twice because of it, but for a request that is kept from the ordinary way for long (while
-its token is looked up, say). What was begun is passed on, or taken over by the ordinary way, or left within a moment.
-What would be watched or logged there is not passed on here.
+*Invariants*: no request is repeated because of the relay, except if the task is delayed for long (while its token is
+looked up, say). A relay is answered, taken over, or abandoned within a moment. Responses that a task would watch or
+log are not relayed.
 
-Not here: which requests these are (`app`); the ordinary way (`reading`).
+Not here: the choice of requests (`app`).
 """
 
 import asyncio
@@ -25,19 +26,19 @@ from service.web.deferred import BEGAN_AT, DeferredReply, Done
 from service.web.messages import Reply, Scope
 
 _FOUND, _UNCHANGED = 200, 304
-#: What takes longer is watched.
+#: Slower requests are taken over and watched.
 _SOON_S = 0.1
-#: Within which the ordinary way takes over, unless it refuses the request, or finds out for longer whether it does.
+#: Time within which a task takes over, unless it refuses the request or takes longer to decide.
 _TAKEN_S = 1.0
 _RELAY = "upquery.relay"
 
 
 class Relays:
-    """*State*: `open` are those that were begun, the first one first; while there are any, `_looking` is the one timer
-    that looks after them."""
+    """*State*: `open` are the relays in progress, oldest first; while there are any, `_looking` is the one timer
+    that checks them."""
 
     def __init__(self, topology: Topology, known: LearnedViews, slow_s: float) -> None:
-        """`slow_s`: what takes longer is logged."""
+        """`slow_s`: slower requests are logged."""
         self.open: dict[Relay, None] = {}
         self.within_s = min(_SOON_S, slow_s)
         self._topology = topology
@@ -45,13 +46,13 @@ class Relays:
         self._looking: asyncio.TimerHandle | None = None
 
     def of(self, scope: Scope, view: str) -> DeferredReply:
-        """The response to a GET of a view's key."""
+        """Return the response to a GET of a view's key."""
         slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
         finding = ViewSearch(self._topology, self._known, view, self._topology.home(slot))
         return DeferredReply(Relay(self, scope, finding, slot).begin)
 
     def begin(self, relay: "Relay") -> Begun | None:
-        """Send its request, if that can be done at once."""
+        """Send a relay's request, if that is possible at once."""
         begun = self._topology.pods(relay.finding.shard).begin(relay.slot, request_bytes(relay.scope, None))
         if begun is not None:
             self.open[relay] = None
@@ -73,8 +74,8 @@ class Relays:
 
 
 class Relay:
-    """One request: where its view is looked for, at which slot; once it was sent, what was `begun`, and who is told of
-    the response (`_done`). *State*: `_leaving`, unless the ordinary way takes it over."""
+    """One request: the search for its view and its slot; once sent, `begun` and the callback of the response
+    (`_done`). *State*: `_leaving`, the timer that abandons it unless a task takes over."""
 
     __slots__ = ("_began_at", "_done", "_leaving", "_relays", "begun", "finding", "scope", "slot")
 
@@ -90,7 +91,7 @@ class Relay:
 
     @staticmethod
     def taken_over(scope: Scope) -> "Relay | None":
-        """What was begun of a request that goes the ordinary way, if anything was."""
+        """Return the relay of a request that a task takes over, if there is one."""
         relay: Relay | None = scope.pop(_RELAY, None)
         if relay is not None and relay._leaving is not None:
             relay._leaving.cancel()
@@ -98,11 +99,11 @@ class Relay:
 
     @property
     def left_s(self) -> float:
-        """Until it is too late."""
+        """Return the time until the request is late."""
         return self._relays.within_s - (perf_counter() - self._began_at)
 
     def begin(self, done: Done) -> None:
-        """Ask a pod."""
+        """Send the request to a pod."""
         self._began_at = self.scope[BEGAN_AT] = perf_counter()
         self._done = done
         self.begun = begun = self._relays.begin(self)
@@ -112,13 +113,13 @@ class Relay:
             begun.incoming.tell(self._told)
 
     def go_on(self) -> None:
-        """Leave it to the ordinary way."""
+        """Give the request to a task."""
         self.scope[_RELAY] = self
         self._leaving = asyncio.get_running_loop().call_later(_TAKEN_S, self._leave)
         self._end(None)
 
     def _told(self) -> None:
-        """Something has come, or the end."""
+        """Handle received bytes, or the end."""
         assert self.begun is not None
         incoming = self.begun.incoming
         if incoming.will_be_whole:
@@ -135,7 +136,7 @@ class Relay:
         assert self.begun is not None
         assert self._done is not None
         del self._relays.open[self]
-        # Each holds the other.
+        # Relay and response refer to each other.
         self.begun.incoming.tell(None)
         self._done(reply)
 

@@ -1,17 +1,16 @@
-"""One pod: its connections, and whether it can be reached.
+"""One pod: its connections, and whether it is reachable.
 
-*Theory*: requests are told of a pod that is away by those before them. The first one that cannot connect says so; from
-then on none tries, but a probe does, from time to time, until the pod answers. What a pod says itself of its state
-(its engine is starting) makes it the last choice, not none: what it has in its leaf store it can answer. One whose
-machine has gone says nothing: so where a request waits for long, another connection is tried, and if that is not
-answered, nor will the request be.
+*Theory*: the first request that cannot connect marks the pod as away; from then on requests skip it, and a periodic
+probe checks it until it answers. A pod that reports that it is not ready (its engine is starting) is the last
+choice, not excluded: it can answer from its leaf store. A pod whose machine has failed sends nothing: so if a
+request waits for long, another connection is tried, and if that gets no answer, the pod is away.
 
-*Invariants*: at most so many requests are asked of a pod at a time by this process; the others wait, for a bounded
-time. Streams are not counted among them, nor answers that come faster than clients read: of these there are as many as
-clients have. A request is sent again on another connection only if the first one had been idle, and was closed without
-a byte of an answer, and the pod is not away.
+*Invariants*: the number of concurrent requests to a pod by this process is bounded; others wait for a bounded time.
+Streams do not count, nor do answers that arrive faster than clients read: their number is bounded by that of
+clients. A request is repeated on another connection only if the first one had been idle and was closed without a
+byte of an answer, and the pod is not away.
 
-Not here: which replica is asked (`pods`).
+Not here: the choice of the replica (`pods`).
 """
 
 import asyncio
@@ -27,8 +26,7 @@ from service.gateway.readiness import is_ready
 from service.gateway.shortage import refuse_shortage
 from service.ground.errors import ApiError
 
-#: No view has this name. Who does not know the views yet says so. Who wants a token does not say it, but at the admin
-#: port; any other answer is one of a pod that can answer.
+#: Reads a view that cannot exist. 503: the views are unknown; 401: ask the admin port instead; anything else: ready.
 _PROBE = b"GET /v1/views/- HTTP/1.1\r\nhost: %b\r\n%b\r\n"
 _ONCE = b"connection: close\r\n"
 _STARTING, _WANTS_TOKEN = 503, 401
@@ -37,9 +35,8 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodTimeouts:
-    """How pods are reached. `silent_s`: how long one may say nothing while a request waits for it; `waiting_s`: how
-    long a request waits for a connection; `suspect_s`: after which time without an answer it is asked whether it is
-    there, and how long it has to say so."""
+    """Time limits and bounds for a pod. `silent_s`: of a pod's silence during a request; `waiting_s`: of a request's
+    wait for a connection; `suspect_s`: of a request without an answer before the pod is probed, and of that probe."""
 
     connections: int = 64
     connect_timeout_s: float = 1.0
@@ -50,8 +47,8 @@ class PodTimeouts:
 
 
 class Replica:
-    """*State*: `_idle` connections, the last used last; `_in_use` requests are bounded, `_waiting` are those that wait
-    for one of them to end. `is_away`: it could not be reached; `is_weak`: it said that it is not ready."""
+    """*State*: `_idle` connections, the most recently used last; `_in_use` requests count towards the limit, and
+    `_waiting` ones wait for it. `is_away`: it was unreachable; `is_weak`: it reported that it is not ready."""
 
     def __init__(self, address: str, reach: PodTimeouts, admin: str | None = None) -> None:
         self.address = address
@@ -82,8 +79,8 @@ class Replica:
         silent_s: float | None = None,
         begun: Incoming | None = None,
     ) -> Incoming:
-        """The response to a request, once its head is there. `counted`: among those that are bounded; `anew`: over a
-        new connection; `begun`: it has been sent (`begin`). PodGone if there is none; ApiError ``overloaded``."""
+        """Return the response to a request, once its head has arrived. `counted`: it counts towards the limit;
+        `anew`: on a new connection; `begun`: it has been sent (`begin`). Raises PodGone, ApiError(overloaded)."""
         while True:
             if begun is None:
                 connection = await self._connection(counted=counted, anew=anew)
@@ -95,7 +92,7 @@ class Replica:
             except PodGone as gone:
                 if not gone.stale or gone.began or self.is_away:
                     raise
-                # Those that were idle for longer are closed, too.
+                # Close connections that have been idle for longer, too.
                 self._drop_idle()
             except asyncio.CancelledError:
                 incoming.leave()
@@ -104,7 +101,7 @@ class Replica:
                 return incoming
 
     def begin(self, request: bytes) -> Incoming | None:
-        """The response to a request that is sent at once, not to a HEAD; None: it would have to wait."""
+        """Send a request at once and return its response, not for a HEAD; None: it would have to wait."""
         connection = self._take_idle() if self._in_use < self._reach.connections else None
         if connection is None:
             return None
@@ -113,13 +110,13 @@ class Replica:
         return connection.ask(request, is_head=False)
 
     def weaken(self) -> None:
-        """It said that it is not ready."""
+        """Note that the pod reported that it is not ready."""
         if not self.is_weak:
             self.is_weak = True
             self._begin_probing()
 
     def lose(self, reason: object) -> None:
-        """It cannot be reached."""
+        """Mark the pod as away."""
         if not self.is_away and not self._closed:
             self.is_away = True
             _log.warning("pod is away", address=self.address, reason=str(reason))
@@ -131,7 +128,7 @@ class Replica:
         return await self._probe_once() and not (self.is_away or self.is_weak)
 
     def close(self, *, now: bool = False) -> None:
-        """It is not asked any more. What is being answered goes on, unless it ends `now`."""
+        """Send no more requests. Responses in progress continue, unless `now`."""
         self._closed = True
         self._drop_idle()
         for task in (self._probing, self._suspecting):
@@ -140,15 +137,15 @@ class Replica:
         for connection in list(self._all) if now else ():
             connection.close()
 
-    # As the owner of connections.
+    # Methods of the owner of connections
 
     def suspect(self) -> None:
-        """It may be there no more."""
+        """Probe the pod: it may be away."""
         if not self._closed and not self.is_away and (self._suspecting is None or self._suspecting.done()):
             self._suspecting = asyncio.ensure_future(self._look_after_mute())
 
     def free(self, connection: Connection) -> None:
-        """It can be used again."""
+        """Take back a free connection."""
         self._uncount(connection)
         if self._closed or len(self._idle) >= self._reach.connections:
             connection.close()
@@ -156,11 +153,11 @@ class Replica:
             self._idle.append(connection)
 
     def delayed(self, connection: Connection) -> None:
-        """Its request has been answered: that its client does not read is no reason for others to wait."""
+        """Stop counting the request: a client that reads slowly must not delay others."""
         self._uncount(connection)
 
     def lost(self, connection: Connection) -> None:
-        """It is gone."""
+        """Remove a closed connection."""
         self._uncount(connection)
         self._all.discard(connection)
         if connection in self._idle:
@@ -194,7 +191,7 @@ class Replica:
                 )
         except OSError as error:
             refuse_shortage(error)
-            # A timeout is one, too.
+            # TimeoutError is an OSError.
             self.lose(str(error) or "it did not answer in time")
             raise PodGone("it cannot be reached") from None
         self._all.add(connection)
@@ -215,7 +212,7 @@ class Replica:
             elif turn in self._waiting:
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
-                detail = "All connections to the pod that keeps this are in use."
+                detail = "All connections to the pod are in use."
                 raise ApiError("overloaded", detail, "Try again in a moment.") from None
             raise
 
@@ -223,7 +220,7 @@ class Replica:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                # It is that one's turn now.
+                # Pass the turn to the next waiting request.
                 turn.set_result(None)
                 return
         self._in_use -= 1
@@ -254,7 +251,7 @@ class Replica:
                 connection.close()
 
     async def _probe_once(self, silent_s: float | None = None, *, anew: bool = False) -> bool:
-        """Find out how it is; False if that cannot be found out."""
+        """Probe the pod once; False if it gave no information."""
         request, silent_s = self._probe_anew if anew else self._probe, silent_s or self._reach.connect_timeout_s
         try:
             incoming = await self.ask(request, counted=False, anew=anew, silent_s=silent_s)
@@ -263,7 +260,7 @@ class Replica:
             self.lose(gone)
             return True
         except ApiError:
-            # This process can open no connection.
+            # This process cannot open another connection.
             return False
         if self.is_away:
             _log.warning("pod is back", address=self.address)

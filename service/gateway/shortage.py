@@ -1,6 +1,6 @@
-"""What this process or its machine lacks to connect: no sign of a pod's being away.
+"""Errors of connecting that this process or machine causes: no sign that a pod is away.
 
-Not here: how many files a worker may have (`worker`).
+Not here: the limit on a worker's files (`worker`).
 """
 
 import errno
@@ -13,7 +13,7 @@ _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTA
 
 
 def refuse_shortage(error: Exception) -> None:
-    """ApiError ``overloaded`` if that is why there is no connection."""
+    """Raises ApiError(overloaded) if the error is such a shortage."""
     if isinstance(error, OSError) and (error.errno in _LACKING or (isinstance(error, gaierror) and not _can_open())):
         raise ApiError(
             "overloaded", "The gateway has reached its maximum of connections.", "Try again in a moment."
@@ -21,7 +21,7 @@ def refuse_shortage(error: Exception) -> None:
 
 
 def _can_open() -> bool:
-    """Where a name is not found for want of a file, nothing else says so."""
+    """Whether a file can be opened: a failed name lookup does not report the lack of one."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError:

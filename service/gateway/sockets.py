@@ -1,15 +1,14 @@
-"""Many subscriptions over one WebSocket, of the pods of all shards: ``/v1/subscribe``.
+"""Many subscriptions over one WebSocket, at the pods of all shards: ``/v1/subscribe``.
 
-*Theory*: for a client's socket there is one to a pod of each shard that it follows keys of. What the client says goes
-to the shard of the key, and what pods say goes to the client, both as they are: the ids are the client's. What is about
-no subscription is refused here. The first pod is connected before the client is let in, so that it is a pod that says
-who is.
+*Theory*: a client's socket has one to a pod of each shard of its keys. The client's messages go to the shard of the
+key, and the pods' messages to the client, unchanged: the ids are the client's. Messages without a subscription are
+refused here. The first pod is connected before the client is accepted, so that the pod authenticates it.
 
-*Invariants*: an id is one subscription's until a pod has said that this is over; one that is to have it next waits for
-that. What is followed at a pod that goes away is told to be fetched anew. To a shard there is one socket at a time. One
-message at a time is on its way to the client; pods are not read faster than it reads.
+*Invariants*: an id belongs to one subscription until a pod has ended it; the next one with that id waits for that.
+Subscriptions at a pod that goes away get must-refetch. Each shard has at most one socket. One message at a time is
+sent to the client; pods are read at the client's pace.
 
-Not here: what the messages mean (a pod's `service.worker.subscriptions.websocket`).
+Not here: the meaning of messages (a pod's `service.worker.subscriptions.websocket`).
 """
 
 import asyncio
@@ -50,21 +49,21 @@ from service.worker.subscriptions.messages import (
     wanted_of,
 )
 
-#: Headers of the client's request that a pod looks at.
+#: Headers of the client's request that a pod uses.
 _PASSED_ON = frozenset({b"authorization", b"cookie", b"user-agent", b"x-request-id"})
 _OF_REFUSAL = frozenset({"cache-control", "content-type", "retry-after", "www-authenticate"})
 _TYPE = b',"type":"'
 _START = b'{"id":'
 _UNSUBSCRIBED, _PROBLEM, _MUST_REFETCH = b"unsubscribed", b"problem", EventKind.MUST_REFETCH.value.encode()
-#: What a pod says to who unsubscribes from what is over.
+#: A pod's problem for an unsubscribe of an ended subscription.
 _NOT_THERE = "bad_request"
 _MOST_QUEUED = 4
-#: How long a pod may take to let a client in: it may have to ask who signs tokens.
+#: Time limit of a pod's handshake: it may have to fetch the keys of tokens.
 _HANDSHAKE_S = 15.0
 
 
 class Sockets:
-    """Serves them."""
+    """Serves WebSockets."""
 
     def __init__(
         self, topology: Topology, known: LearnedViews, counters: GatewayCounters, connect_timeout_s: float
@@ -75,7 +74,7 @@ class Sockets:
         self._timeout_s = connect_timeout_s
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One, from its opening to its end."""
+        """Serve a WebSocket from its opening to its end."""
         if scope["path"] != PATH:
             await refuse(scope, send, no_socket_at(scope["path"]))
             return
@@ -93,14 +92,14 @@ class Sockets:
             await session.close()
 
     async def connection(self, pods: ShardPods, slot: int, scope: Scope) -> ClientConnection:
-        """A socket to a pod, which is asked for what the client has asked for. ApiError, InvalidStatus."""
+        """Return a socket to a pod, opened with the client's headers. Raises ApiError, InvalidStatus."""
         for replica in pods.order(slot):
             if (found := await self._connected(replica, scope)) is not None:
                 return found
         raise ApiError("engine_unavailable", f"No pod of shard {pods.number} can be reached.", "Try again in a moment.")
 
     async def _connected(self, replica: Replica, scope: Scope) -> ClientConnection | None:
-        """None if it cannot be had: the replica is away if there is no connection, and may be if it does not answer.
+        """Return a socket, or None: without a connection, the replica is away; without an answer, it may be. Raises
         ApiError, InvalidStatus."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         loop, reached, limit = asyncio.get_running_loop(), False, asyncio.timeout(self._timeout_s)
@@ -140,8 +139,8 @@ class Sockets:
 
 @dataclass(slots=True)
 class _Followed:
-    """A subscription, and where it is. `message` is what it was asked for with, until it is answered; `socket`, what
-    that was said over, once it was; `left`, if the client has unsubscribed from it, is set when it is over."""
+    """A subscription and its shard. `message` is the client's request until it is answered; `socket`, the one it was
+    sent over; `left`, if the client has unsubscribed, is set at its end."""
 
     finding: ViewSearch
     message: str | None
@@ -151,7 +150,8 @@ class _Followed:
 
 @dataclass(slots=True)
 class _Session:
-    """One client. *State*: `_sockets` to shards, each read by a task of `_readers`; `_followed` by the ids, as JSON."""
+    """One client. *State*: `_sockets` to shards, each read by a task of `_readers`; `_followed`, subscriptions by
+    their ids as JSON."""
 
     sockets: Sockets
     scope: Scope
@@ -164,7 +164,7 @@ class _Session:
     _slot: int = 0
 
     async def open(self) -> None:
-        """Connect to a pod of any shard. ApiError, InvalidStatus."""
+        """Connect to a pod of any shard. Raises ApiError, InvalidStatus."""
         topology = self.sockets.topology
         self._slot = topology.any_slot()
         shards = len(topology.shards)
@@ -178,18 +178,18 @@ class _Session:
                 return
 
     async def run(self, receive: Receive) -> None:
-        """Until the client goes away."""
-        # That it connects.
+        """Serve until the client disconnects."""
+        # The `websocket.connect` message.
         await receive()
         await self.send({"type": "websocket.accept"})
         with suppress(OSError):
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")
-                # Pods are told what was looked at here, not what it may be read as.
+                # Pods get the text that was checked here.
                 await self._take(text if text is not None else (message.get("bytes") or b"").decode("utf-8", "replace"))
 
     async def close(self) -> None:
-        """End all that there is."""
+        """End all tasks and sockets."""
         for reader in list(self._readers):
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
@@ -197,7 +197,7 @@ class _Session:
             socket.transport.abort()
 
     async def _take(self, text: str) -> None:
-        """A message of the client's."""
+        """Handle a message of the client."""
         number: Id = None
         try:
             message = parsed(text)
@@ -237,17 +237,17 @@ class _Session:
             await _say(followed.socket, text)
 
     def _end(self, number: bytes, followed: _Followed) -> None:
-        """It is over; twice does no harm."""
+        """End a subscription; idempotent."""
         if self._followed.get(number) is followed:
             del self._followed[number]
         if followed.left is not None:
             followed.left.set()
 
     async def _socket(self, shard: int) -> ClientConnection:
-        """The one to a shard. ApiError, InvalidStatus."""
+        """Return the socket to a shard. Raises ApiError, InvalidStatus."""
         if (found := self._sockets.get(shard)) is not None:
             return found
-        # What the client says may need it as well as what a pod says.
+        # Messages of the client and of pods may need it at the same time.
         async with self._connecting:
             if (found := self._sockets.get(shard)) is None:
                 pods = self.sockets.topology.pods(shard)
@@ -258,7 +258,7 @@ class _Session:
             return found
 
     async def _read(self, shard: int, socket: ClientConnection) -> None:
-        """What a pod says."""
+        """Forward the messages of a pod."""
         try:
             while True:
                 await self._hear(socket, await socket.recv(decode=False))
@@ -266,14 +266,14 @@ class _Session:
             del self._sockets[shard]
             await self._tell_of_end(socket)
         except OSError:
-            # The client has gone.
+            # The client has disconnected.
             pass
         finally:
             for number, followed in self._at(socket):
                 self._end(number, followed)
 
     async def _tell_of_end(self, socket: ClientConnection) -> None:
-        """What was followed there is over."""
+        """End the subscriptions of a closed socket."""
         with suppress(OSError):
             for number, followed in self._at(socket):
                 self._end(number, followed)
@@ -286,7 +286,7 @@ class _Session:
         return [(number, followed) for number, followed in self._followed.items() if followed.socket is socket]
 
     async def _hear(self, socket: ClientConnection, message: bytes) -> None:
-        """A message of a pod's."""
+        """Handle a message of a pod."""
         head, _, rest = message.partition(_TYPE)
         number, kind = head.removeprefix(_START), rest[: rest.find(b'"')]
         followed = self._followed.get(number)
@@ -296,7 +296,7 @@ class _Session:
                 if followed.message is not None and followed.left is None and followed.finding.refused(code):
                     await self._ask_next(number, followed)
                     return
-                # If it was over before the client left it, the pod says so, and then that it is not there to be left.
+                # If it had ended before the client left it, the pod reports the end, and then an unknown id.
                 if followed.left is None or (followed.message is None and code == _NOT_THERE):
                     self._end(number, followed)
                 followed.message = None
@@ -309,7 +309,7 @@ class _Session:
             await self.send({"type": "websocket.send", "text": message.decode()})
 
     async def _ask_next(self, number: bytes, followed: _Followed) -> None:
-        """Another shard may have it."""
+        """Subscribe at another shard, which may have the view."""
         assert followed.message is not None
         followed.socket = None
         try:
@@ -340,7 +340,7 @@ class _Session:
 
 async def _say(socket: ClientConnection, text: str) -> None:
     with suppress(WebSocketException):
-        # One that is closed is told of by who reads it.
+        # The reader of a closed socket reports it.
         await socket.send(text)
 
 

@@ -1,7 +1,7 @@
-"""What goes on for as long as clients like: events and long polls, passed on as they come.
+"""Streams of unbounded duration: events and long polls, forwarded as they arrive.
 
-*Invariants*: when the worker is stopped, all of them end: events where one is whole, so that the client comes back with
-the last id it has; a poll that has no answer yet is refused, and may be sent again.
+*Invariants*: all streams end when the worker stops: events after a complete one, so that the client resumes from its
+last id; a poll without an answer is refused, and may be repeated.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from service.ground.errors import ApiError
 from service.web.messages import Send
 from service.worker.subscriptions.requests import EVENT_STREAM
 
-#: Seconds within which clients come back, each when it likes.
+#: Range of seconds from which each client draws its time to reconnect.
 _COME_BACK_S = (0.5, 3.0)
 
 
 class Streams:
-    """*State*: `_tasks` serve one each; once `_ending`, there are no more."""
+    """*State*: `_tasks` serve one stream each; while `_ending`, new ones are refused."""
 
     def __init__(self, counters: GatewayCounters) -> None:
         self._counters = counters
@@ -27,7 +27,7 @@ class Streams:
         self._ending = False
 
     async def serve(self, serve: Callable[[Send], Awaitable[None]], send: Send) -> None:
-        """Serve one with `serve`, which is given what to send with. ApiError."""
+        """Serve one stream with `serve`, which gets its `send`. Raises ApiError."""
         if self._ending:
             raise _ended()
         task = asyncio.current_task()
@@ -47,14 +47,13 @@ class Streams:
             self._tasks.discard(task)
 
     async def end(self) -> None:
-        """End all of them."""
         self._ending = True
         for task in list(self._tasks):
             task.cancel()
 
 
 class _Sending:
-    """What a response is sent with. *State*: `_last` is what was sent last, of events."""
+    """The `send` of a response. *State*: `_last` is the latest piece of an event stream."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -62,7 +61,6 @@ class _Sending:
         self._last = b""
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Send it."""
         if message["type"] == "http.response.start":
             self._started = True
             self._is_events = any(
@@ -73,11 +71,11 @@ class _Sending:
         await self._send(message)
 
     async def end(self) -> None:
-        """There is no more. ApiError if there was nothing."""
+        """End the response. Raises ApiError if it has not begun."""
         if not self._started:
             raise _ended()
         if self._is_events:
-            # Behind a piece of an event nothing may be said that would make it look whole.
+            # A piece of an event must not be completed by the comment.
             retry = b"retry: %d\n\n" % (uniform(*_COME_BACK_S) * 1000) if self._last.endswith(b"\n\n") else b""
             await self._send({"type": "http.response.body", "body": retry, "more_body": False})
 

@@ -1,12 +1,12 @@
-"""The pods of all shards, as the settings say, and who is asked for what.
+"""The pods of all shards, from the settings, and the shards and replicas to ask.
 
-*Theory*: with another number of shards nothing moves before the new ones can answer; then slots do, one by one
-(`moving`). Shards that are to go are asked until nothing is left with them.
+*Theory*: if the number of shards changes, slots move only when the new shards can answer, and then one by one
+(`moving`). Removed shards are asked until no slot is left with them.
 
-*Invariants*: a pod whose address is in the settings before and after keeps its connections. While slots move, one
-whose home cannot be reached is asked for at its new home.
+*Invariants*: a pod whose address remains in the settings keeps its connections. While slots move, a slot whose home
+is unreachable is read at its new home.
 
-Not here: following the file (`service.settings.gateway_file`).
+Not here: changes of the file (`service.settings.gateway_file`).
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from service.gateway.replica import PodTimeouts, Replica
 from service.settings.gateway import GatewaySection
 from service.sharding.homes import SLOTS, homes_among
 
-#: How often slots move, while they do, and new shards are tried, until they answer.
+#: Intervals of moves of slots, and of attempts to reach new shards.
 _MOVE_EACH_S, _TRY_EACH_S = 0.1, 0.5
 _log = structlog.get_logger(__name__)
 
 
 class Topology:
-    """*State*: `shards` are those that may be asked; `settled` is how many there were before the change that is going
-    on, if there is one; `_earlier`, how many there were before the last one that ended: what is kept whole may take
-    longer to build at its new home than keys take to move."""
+    """*State*: `shards` are those that may be asked; `settled`, their number before the change in progress, if there
+    is one; `_earlier`, their number before the last completed change: a fully materialized view may take longer to
+    build at its new home than keys take to move."""
 
     def __init__(
         self, settings: GatewaySection, reach: PodTimeouts, known: LearnedViews, counters: GatewayCounters
@@ -48,30 +48,31 @@ class Topology:
         self.shards = self._made(settings)
 
     def home(self, slot: int) -> int:
-        """The shard of a slot."""
+        """Return the shard of a slot."""
         shard = self.homes.home(slot)
         if self._changing is not None and not self.shards[shard].is_there:
             return self.homes.new_home(slot)
         return shard
 
     def pods(self, shard: int) -> ShardPods:
-        """Those of a shard; of the first one, if it has gone since it was chosen: that can answer keys, too."""
+        """Return the replicas of a shard; of the first one if the shard was removed after it was chosen: any shard
+        can answer keys."""
         return self.shards[shard if shard < len(self.shards) else 0]
 
     def homes_of_view(self, view: str) -> list[int]:
-        """The shards that may keep a view whole, the likeliest first."""
+        """Return the shards that may have a fully materialized view, most likely first."""
         counts = (self.homes.shards, self.settled, self._earlier)
         homes = dict.fromkeys(homes_among(shards).of_view(view) for shards in counts)
         return [home for home in homes if home < len(self.shards)]
 
     def any_slot(self) -> int:
-        """One after the other: for what belongs to no key, so that all replicas are asked alike."""
+        """Return the next slot in turn, for requests without a key, so that all replicas get equally many."""
         return next(self._slots) % SLOTS
 
     def change(self, settings: GatewaySection) -> None:
-        """The pods are others."""
+        """Follow changed settings."""
         before, shards = self.shards, self._made(settings)
-        # Those that are to go are asked as long as slots are there.
+        # Removed shards are asked as long as they have slots.
         self.shards = [*shards, *before[len(shards) :]]
         if self._changing is not None:
             self._changing.cancel()
@@ -82,7 +83,7 @@ class Topology:
             self._settle(settings.shards)
 
     async def close(self) -> None:
-        """Nothing is asked any more."""
+        """Close all connections."""
         if self._changing is not None:
             self._changing.cancel()
         for replica in self._replicas.values():
@@ -90,7 +91,7 @@ class Topology:
 
     @property
     def away(self) -> list[str]:
-        """The addresses of pods that cannot be reached."""
+        """Return the addresses of unreachable pods."""
         return [replica.address for replica in self._all() if replica.is_away]
 
     async def _change(self, shards: int) -> None:
@@ -114,7 +115,7 @@ class Topology:
             await asyncio.sleep(_TRY_EACH_S)
 
     def _settle(self, shards: int) -> None:
-        """What is not asked any more goes."""
+        """Remove shards that are not asked any more."""
         if shards != self.settled:
             self.settled, self._earlier = shards, self.settled
         self._known.forget_homes()

@@ -13,16 +13,16 @@ from service.web.bounded_protocol import connection_limits_of
 from service.web.server import DrainingServer
 from service.worker.process import allow_files, server_of, wrapped
 
-#: For each of which there may be connections, also one for each client: those of streams are not bounded otherwise.
+#: Maximum shards for which connections are provided, also one for each client: streams have no other bound.
 _MOST_SHARDS = 64
-#: Files that a worker has open beside its connections.
+#: Open files of a worker besides its connections.
 _OTHER_FILES = 64
 
 
 def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> None:
-    """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM."""
+    """Run the process: serve on `listener` (bound by the supervisor, shared by all workers) until SIGTERM."""
     following = GatewayFile(config.path, config.settings)
-    # The pods may be others by now, if this is not the first worker of that number.
+    # The pods may have changed, if this is not the first worker of its number.
     following.look()
     gateway = Gateway.of(following.settings)
     limits = connection_limits_of(config.http, guarded=config.auth is not None)

@@ -136,7 +136,7 @@ def test_a_pod_that_says_nothing_is_given_up() -> None:
         assert await client.ended()
 
     async def test(replica: Replica, _: Scripted) -> None:
-        with pytest.raises(PodGone, match="said nothing"):
+        with pytest.raises(PodGone, match="sent nothing"):
             await asked(replica)
 
     run(script, test, PodTimeouts(silent_s=0.05))
