@@ -2,8 +2,8 @@
 
 A stored answer is read in four places, which must agree: here, `service.worker.routes.hot` (one key),
 `service.worker.routes.batch_hits` (many keys) and `service.worker.shards.hits` (keys of several shards).
-`tests/service/worker/test_batch_route.py` compares the first three, `tests/service/worker/shards/test_router.py` the
-last.
+In `tests/service/worker/`, `test_reads.py` compares the second with this module, `test_batch_route.py` the third;
+`shards/test_router.py` checks the answers of the fourth.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

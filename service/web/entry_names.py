@@ -5,7 +5,8 @@ parameter is compared with its expected prefix and not decoded, and so is a body
 other batches of keys are read column by column. Each check and each step is over all keys at once.
 
 *Invariants*: a returned name equals the one of `Arguments` and `layout.entry_key` (compared in
-`tests/service/web/test_entry_names.py`). Any other input, errors of the client included, is left to them.
+`test_reads.py` and `test_batch_route.py` of `tests/service/worker/`). Any other input, errors of the client included,
+is left to them.
 """
 
 from collections.abc import Callable, Mapping, Sequence

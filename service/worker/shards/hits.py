@@ -1,7 +1,7 @@
 """Hits of many keys of one view in the leaf stores of several shards (for one shard:
 `service.worker.routes.batch_hits`).
 
-*Invariants*: answers equal those of `ShardedReads.serve` (compared in `tests/service/worker/shards/test_router.py`).
+*Invariants*: answers equal those of `ShardedReads.serve` (checked in `tests/service/worker/shards/test_router.py`).
 None means that nothing was counted.
 """
 
