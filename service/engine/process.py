@@ -1,6 +1,6 @@
-"""The engine's process: one loop that follows the stream, fills misses and answers the workers and the supervisor.
+"""Engine process: one loop that follows the stream, fills misses and serves the workers and the supervisor.
 
-Not here: what happens on that loop (`runtime`); starting this process again (`service.supervisor.stack`).
+Not here: the work on that loop (`runtime`); restarts of this process (`service.supervisor.stack`).
 """
 
 import asyncio
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: A thread that plans a long SQL text lets the loop have its turn after so many seconds (Python: 0.005).
+#: Interpreter switch interval (Python: 0.005 s), so that a thread that plans a long SQL text does not delay the loop.
 _TURN_S = 0.0005
-#: A stream that has not begun after so long waits for somebody: the process is ready without it.
+#: Maximum wait for the stream to begin before the process reports that it is ready.
 _PATIENCE_S = 3.0
 
 
 def run_engine(child: EngineChild) -> int:
-    """The process's main, until SIGTERM. The exit code."""
+    """Runs the process until SIGTERM and returns its exit code."""
     configure_logging(child.settings.log, child.name)
     sys.setswitchinterval(_TURN_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -103,7 +103,7 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
     running = asyncio.ensure_future(runtime.run())
     await asyncio.wait({stopping, running}, return_when=asyncio.FIRST_COMPLETED)
     if running.done():
-        # A bug in the shell itself: the supervisor starts a new process, with nothing of this one's state.
+        # A bug in the shell itself: the supervisor starts a new process, without any of this one's state.
         log.error("the engine process failed", exc_info=running.exception())
         stopping.cancel()
         return 1
@@ -116,8 +116,8 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
 async def _started(
     runtime: Runtime, wire: WireServer, stopping: asyncio.Future[Any], starting: asyncio.Future[Any]
 ) -> bool:
-    """Wait until the runtime has started, or is to stop. True if the process has reported to be ready before: a stream
-    that waits for transactions does not keep it from answering reads."""
+    """Waits until the runtime has started or must stop. Returns True if the process has already reported that it is
+    ready: a stream that waits for open transactions does not delay reads."""
     answering = asyncio.ensure_future(runtime.answering.wait())
     await asyncio.wait({stopping, starting, answering}, return_when=asyncio.FIRST_COMPLETED)
     answering.cancel()

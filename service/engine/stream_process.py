@@ -1,6 +1,6 @@
-"""The process that reads the change stream for all engines of a service that has several.
+"""Stream process: reads the change stream for all engines of a service that has several.
 
-Not here: the stream itself (`cdc.fanout`, `cdc`); starting this process again (`service.supervisor.stack`).
+Not here: the stream itself (`cdc.fanout`, `cdc`); restarts of this process (`service.supervisor.stack`).
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 def run_stream(child: StreamChild) -> int:
-    """The process's main, until SIGTERM. The exit code."""
+    """Runs the process until SIGTERM and returns its exit code."""
     configure_logging(child.settings.log, "stream")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(child))
@@ -45,7 +45,7 @@ async def _main(child: StreamChild) -> int:
     await asyncio.wait({stopping, running}, return_when=asyncio.FIRST_COMPLETED)
     failed = running.done()
     if failed:
-        log.error("the process that reads the change stream failed", exc_info=running.exception())
+        log.error("the stream process failed", exc_info=running.exception())
     for task in (running, stopping):
         task.cancel()
     await asyncio.gather(running, stopping, return_exceptions=True)
@@ -55,4 +55,6 @@ async def _main(child: StreamChild) -> int:
 
 
 def _stalled() -> None:
-    log.error("an engine takes nothing from the change stream, so it loses it; the others go on", after_s=STALLED_S)
+    log.error(
+        "an engine does not read the change stream and is disconnected from it; the others continue", after_s=STALLED_S
+    )

@@ -1,7 +1,7 @@
-"""Spans of lookups that the engine process runs upstream.
+"""Spans of upstream lookups run by the engine process.
 
-A lookup runs in a task that was begun while a read was being handled, and so belongs to that read's trace. One that
-serves several reads belongs to the first of them.
+A lookup runs in a task created while a read was handled, and so belongs to that read's trace. A lookup for several
+reads belongs to the first of them.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from service.ground.tracing import Tracing, is_traced
 
 
 class TracedLookups:
-    """`Lookups` with a span around each that a traced read needs. All else is the inner one's."""
+    """Wrapper of `Lookups` that opens a span around each lookup of a traced read; delegates everything else."""
 
     def __init__(self, lookups: Lookups, tracing: Tracing) -> None:
         self._lookups = lookups
@@ -28,7 +28,6 @@ class TracedLookups:
         return getattr(self._lookups, name)
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        """The rows that the engine asks for."""
         if not is_traced():
             return await self._lookups.run(lookup, catalog, most)
         relation = table_of(lookup.relation)
@@ -41,7 +40,6 @@ class TracedLookups:
     async def forward(
         self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
     ) -> ForwardRows:
-        """Whole queries at one snapshot."""
         if not is_traced():
             return await self._lookups.forward(queries, most)
         with self._tracing.span("forward", SpanKind.CLIENT, {"upquery.queries": len(queries)}):
@@ -49,5 +47,4 @@ class TracedLookups:
 
 
 def traced_lookups(lookups: Lookups, tracing: Tracing) -> Lookups:
-    """The same, traced."""
     return cast(Lookups, TracedLookups(lookups, tracing))

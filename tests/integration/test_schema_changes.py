@@ -225,7 +225,7 @@ def test_the_next_engine_after_ddl(database: Database, tmp_path: Path) -> None:
         # One of the forms had views planned anew, all of them the columns of tables altered.
         until(lambda: plans.stat().st_mtime_ns > before)
         site.kill_engine()
-        assert "plans of before are used" in site.service.log.read_text()
+        assert "cached plans are used" in site.service.log.read_text()
 
 
 def test_hits_go_on_while_the_stream_waits_for_the_catalog(database: Database, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How old answers are: now minus the send time of the newest heartbeat whose bound is applied.
+"""Age of answers: the current time minus the send time of the newest heartbeat whose bound is applied.
 
 Not here: sending heartbeats (`heartbeat`).
 """
@@ -7,16 +7,16 @@ from collections import deque
 
 from dataflow.types import Position
 
-#: Heartbeats remembered at most. While the engine is further behind than this, the age is counted from the oldest.
+#: Maximum heartbeats remembered. An engine further behind measures the age from the oldest of them.
 LIMIT = 3600
-#: Heartbeats remembered that the engine has passed, for answers of older versions.
+#: Applied heartbeats remembered, to date answers at older versions.
 REMEMBERED = 120
 
 
 class Ages:
-    """Heartbeats whose bound the engine has not applied, and the newest it has.
+    """Heartbeats whose bound is not yet applied, and the newest applied one.
 
-    Maintains: `_waiting` ascends in both of its columns.
+    Maintains: both columns of `_waiting` are ascending.
     """
 
     __slots__ = ("_past", "_start_ms", "_waiting", "exact_at_ms")
@@ -24,18 +24,18 @@ class Ages:
     def __init__(self, now_ms: int) -> None:
         self._waiting: deque[tuple[Position, int]] = deque()
         self._past: deque[tuple[Position, int]] = deque(maxlen=REMEMBERED)
-        #: Every stream began later.
+        #: Lower bound of the start time of every stream.
         self._start_ms = now_ms
-        #: The wall clock time at which everything applied so far was all there was.
+        #: Wall clock time at which the applied position was the upstream's current state.
         self.exact_at_ms = now_ms
 
     def sent(self, sent_ms: int, bound: Position) -> None:
-        """A heartbeat was sent at `sent_ms`; all that had been committed then is in the stream by `bound`."""
+        """Records a heartbeat sent at `sent_ms`; everything committed by then is in the stream by `bound`."""
         if len(self._waiting) < LIMIT:
             self._waiting.append((bound, sent_ms))
 
     def applied(self, position: Position) -> int:
-        """The engine is at `position`. Returns `exact_at_ms`."""
+        """Records the applied position and returns `exact_at_ms`."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= position:
             self._past.append(waiting.popleft())
@@ -43,10 +43,10 @@ class Ages:
         return self.exact_at_ms
 
     def of(self, position: Position) -> int:
-        """A time at which what is exact at `position` was all there was; the engine may be further."""
+        """Returns a time at which `position` was the upstream's current state; the engine may be further."""
         return next((sent_ms for bound, sent_ms in reversed(self._past) if bound <= position), self._start_ms)
 
     def restarted(self) -> None:
-        """Continuity was lost: bounds of before say nothing about the new stream's start."""
+        """Discards all heartbeats: bounds of a lost stream do not apply to a new one."""
         self._waiting.clear()
         self._past.clear()

@@ -1,12 +1,12 @@
-"""The one place where the engine is stepped and its effects are performed.
+"""Dispatcher: the only caller of `Engine.step`; performs the effects of each step.
 
-A step and its leaf commit happen without giving up the loop, so whoever runs next sees both or neither: there is no
-queue of events and no lock. An answer is read from the leaf store in the same breath as the commit that made it
-possible, before any other event could evict it.
+A step and its leaf commit run without yielding the loop, so other tasks see both or neither: no queue of events and no
+lock is needed. An answer is read from the leaf store right after the commit that completed it, before another event
+could evict its rows.
 
 Invariants: after a step failed, no event reaches that engine and nothing more is committed from it.
 
-Not here: what each effect means (the parts that register with `on`).
+Not here: the performers of effects (registered by `on`).
 """
 
 from collections.abc import Callable, Sequence
@@ -49,15 +49,15 @@ log = structlog.get_logger()
 E = TypeVar("E")
 
 _LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop})
-#: Events after which readers should see a new position or age, whether any row changed or not.
+#: Events after which readers see a new position or age, even if no row changed.
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
-#: Events that may leave more in memory than there was. A read fills what can be computed from what is there; what was
-#: looked up is stored when the stream has got so far.
+#: Events that may increase memory use. A read fills keys that can be computed from cached rows; rows of a lookup are
+#: stored once the stream has reached its position.
 _GROWS = frozenset({Read, LookupDone, LoadRows, Work, RefreshDone, Apply, Advance})
 
 
 class Dispatcher:
-    """Steps `engine`, commits to `leaf`, hands the other effects to whoever registered for them.
+    """Steps `engine`, commits to `leaf` and hands the other effects to their registered performers.
 
     State: `failure` is the event at which the engine failed; while it is set, steps do nothing.
     """
@@ -77,63 +77,63 @@ class Dispatcher:
         self.failure: Event | None = None
 
     def on(self, effect: type[E], perform: Callable[[E], None]) -> None:
-        """`perform` is called for each such effect after the step's commit (`ViewStatus`: before it, as part of it)."""
+        """Registers `perform` for an effect; it runs after the step's commit (`ViewStatus`: before it, as part of
+        it)."""
         self._performers[effect] = perform
 
     def on_reach(self, reach: Callable[[Position], None]) -> None:
-        """`reach` is called with each position that the engine waits for."""
+        """Registers `reach` for each position that the engine waits for."""
         self.on(Reach, lambda effect: reach(effect.position))
 
     def on_move(self, watch: Callable[[Position], None]) -> None:
-        """`watch` is called with the position after each commit that may have moved it."""
+        """Registers `watch` for the position after each commit that may have moved it."""
         self._watchers.append(watch)
 
     def on_commit(self, tell: Callable[[Sequence[LeafEffect], Position], None]) -> None:
-        """`tell` is called with the leaf's effects after each commit that has any, and its position."""
+        """Registers `tell` for the leaf effects and the position of each commit that has any."""
         self._on_commit = tell
 
     def on_start(self, tell: Callable[[], None]) -> None:
-        """`tell` is called when there is another engine."""
+        """Registers `tell` for the start of each engine."""
         self._on_start = tell
 
     def on_growth(self, tell: Callable[[], None]) -> None:
-        """`tell` is called after each step that may have added to what is in memory."""
+        """Registers `tell` for each step that may have increased memory use."""
         self._on_growth = tell
 
     def on_work(self, tell: Callable[[], None]) -> None:
-        """`tell` is called after each step that leaves work to go on with."""
+        """Registers `tell` for each step that leaves work to continue."""
         self._on_work = tell
 
     def on_failure(self, tell: Callable[[Event], None]) -> None:
-        """`tell` is called with the event at which the engine failed."""
+        """Registers `tell` for the event at which the engine fails."""
         self._on_failure = tell
 
     def start(self, engine: Engine) -> None:
-        """Events go to `engine` from now on."""
+        """Directs events to `engine` from now on."""
         self.engine = engine
         self.failure = None
         self._on_start()
 
     def stop(self) -> None:
-        """There is no stream to be at any position of: events are ignored until the next `start`."""
+        """Ignores events until the next `start`."""
         self.engine = None
 
     @property
     def running(self) -> bool:
-        """Whether there is an engine that events reach."""
         return self.engine is not None and self.failure is None
 
     @property
     def position(self) -> Position:
-        """How far the engine is; 0 without one."""
+        """Position applied by the engine; 0 without one."""
         return 0 if self.engine is None else self.engine.applied
 
     def at_ms(self, position: Position) -> int:
-        """The time at which an answer that is exact at `position` was all there was."""
+        """Wall clock time of an answer at `position`."""
         return self._ages.of(position)
 
     def step(self, event: Event) -> None:
-        """Hands one event to the engine and performs what it wants."""
+        """Hands an event to the engine and performs its effects."""
         engine = self.engine
         if engine is None or self.failure is not None:
             return
@@ -179,5 +179,5 @@ class Dispatcher:
     def _fail(self, event: Event) -> None:
         self.failure = event
         self._counters.engine_failures += 1
-        log.exception("the engine failed; it is built anew from nothing", event_kind=type(event).__name__)
+        log.exception("the engine failed; a new one starts with empty state", event_kind=type(event).__name__)
         self._on_failure(event)

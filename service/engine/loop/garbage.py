@@ -1,34 +1,34 @@
-"""When Python looks for cyclic garbage in the engine's process.
+"""Schedule of Python's cyclic garbage collector in the engine process.
 
-A full collection walks all that is in memory: 0.1 s at 150 MB of state, and by default one comes whenever that has
-grown by a quarter. Nearly nothing that it finds is garbage. What is, are engines and nodes of the graph that have gone,
-and then somebody knows it.
+A full collection traverses the whole heap: 0.1 s at 150 MB of state; by default one runs whenever the heap has grown by
+a quarter. Almost none of the heap is cyclic garbage, except engines and graph nodes that were discarded, and those
+events are known.
 
-Not here: the workers', which hold next to nothing.
+Not here: workers, whose heap is small.
 """
 
 import gc
 
-#: Young objects are collected as usual; all of them after so many collections of the middle generation, which are some
-#: millions of misses, because libraries leave a little behind.
+#: Young objects are collected as usual; a full collection runs after this many collections of the middle generation
+#: (some millions of misses), because libraries leave some garbage.
 _THRESHOLDS = (700, 10, 10_000)
 
 
 def be_seldom() -> None:
-    """From now on. What there is now is what was imported and begun with, and stays: it is not walked."""
+    """Makes full collections rare. Objects that exist now (imports, start-up) are permanent and excluded."""
     gc.set_threshold(*_THRESHOLDS)
     gc.freeze()
     gc.enable()
 
 
 def collect() -> None:
-    """Frees what has gone. What there is now is not walked again before the next time."""
+    """Runs a full collection; survivors are excluded until the next call."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
 def settle() -> None:
-    """What there is now stays, so it is not walked before the next time that something has gone. Costs next to nothing,
-    however much there is."""
+    """Excludes all current objects from collections until the next `collect`. The cost does not depend on their
+    number."""
     gc.freeze()

@@ -1,13 +1,14 @@
-"""Who waits for transactions that are named by their global ids (MariaDB, MySQL).
+"""Waits for transactions named by global transaction ids (MariaDB, MySQL).
 
-A binary log says the ids of what passes, so they mostly come by themselves. Where they do not (an idle stream, topics
-that do not carry the ids of transactions of other tables, transactions that were committing when the stream began), the
-server is asked what it has executed, *then* where its log ends: a stream that got there has had all of that.
+A binary log contains the ids of its transactions, so most waits end with the stream. Otherwise (an idle stream, topics
+without the ids of other tables' transactions, transactions that were committing when the stream began) the server is
+queried for its executed ids and *then* for the end of its log: a stream that has reached that end has applied all of
+them.
 
-*Invariants*: what `_known` has is in the leaf store. However many wait, one task asks; the server is not asked for what
-is known. A server that has not executed what is waited for (a replica that lags) is asked again, with growing pauses.
+*Invariants*: every id in `_known` is in the leaf store. One task queries the server for all waiters, and not for known
+ids. A server that has not executed the ids (a lagging replica) is queried again, with growing pauses.
 
-Not here: waiting for positions (`positions`), making the stream get there (`pushes`).
+Not here: waiting for positions (`positions`), moving the stream (`pushes`).
 """
 
 import asyncio
@@ -21,16 +22,16 @@ from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Lookups
 from service.ground.errors import ApiError
 
-#: How long a stream that says the ids of what passes may take before the server is asked.
+#: Maximum wait for a stream that contains ids, before the server is queried.
 STREAM_S = 0.005
-#: Between two questions for what the server did not have.
+#: Pause between two queries for ids that the server had not executed, at first and at most.
 PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 
 
 class AppliedGtids:
-    """Which transactions have been applied, by their ids, and who waits for others.
+    """Ids of applied transactions, and waits for others.
 
-    *State*: `_known`, None while nothing is known of this stream; `_streamed`, whether the stream says what passes.
+    *State*: `_known`, None while nothing is known of this stream; `_streamed`, True if the stream contains ids.
     """
 
     def __init__(self, lookups: Lookups, positions: Positions, reach: Callable[[Position], None]) -> None:
@@ -41,24 +42,25 @@ class AppliedGtids:
         self._streamed = False
         self._waiting: dict[asyncio.Future[None], Gtids] = {}
         self._asking: asyncio.Task[None] | None = None
-        #: Somebody waits whom the last question may have come too early for.
+        #: Set when a waiter arrived too late for the running query.
         self._wanted = asyncio.Event()
 
     def started(self, gtids: Gtids | None) -> None:
-        """Another stream has begun, behind these; None: it will not say."""
+        """Records the start of a stream behind these ids; None: a stream without ids."""
         self.close()
         self._known, self._streamed = gtids, gtids is not None
         self._settle()
         self._ask()
 
     def passed(self, transactions: Sequence[int]) -> None:
-        """The stream has brought these, and they are applied."""
+        """Records ids whose transactions have been applied."""
         if self._known is not None:
             self._known = self._known.extended(transactions)
             self._settle()
 
     async def wait(self, wanted: Gtids) -> None:
-        """Return once all of it has been applied. ApiError ``bad_request`` for ids of another kind of database."""
+        """Returns once all of `wanted` has been applied. Raises ApiError(bad_request) for ids of another kind of
+        database."""
         if self._has(wanted):
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -71,7 +73,7 @@ class AppliedGtids:
             del self._waiting[future]
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Cancels the running query."""
         if self._asking is not None:
             self._asking.cancel()
             self._asking = None
@@ -118,7 +120,8 @@ class AppliedGtids:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _learn(self) -> None:
-        """What the server has executed is applied when the stream is where the log ended after that was asked."""
+        """Queries the executed ids and then the end of the log; the ids are known once the stream has reached that
+        end."""
         executed = await self._lookups.executed()
         if executed is None:
             for future, wanted in self._waiting.items():
@@ -137,5 +140,5 @@ class AppliedGtids:
 def _of_another_kind(wanted: Gtids) -> ApiError:
     kind = "MySQL" if isinstance(wanted, GtidSet) else "MariaDB"
     return ApiError(
-        "bad_request", f"Upquery-Min-Version has global transaction ids of {kind}; the database is another."
+        "bad_request", f"Upquery-Min-Version has global transaction ids of {kind}; the database is of another kind."
     )

@@ -1,4 +1,4 @@
-"""Once a second: a snapshot that trims the engine's ring, and tells how old answers are."""
+"""Heartbeat: takes an upstream snapshot every second, which trims the engine's ring and dates answers."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ PERIOD_S = 1.0
 
 
 async def beat(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters) -> None:
-    """One heartbeat. Without a database it does nothing: answers grow older, and say so."""
+    """Sends one heartbeat. Without the database nothing happens, and the age of answers grows."""
     sent_ms = wall_ms()
     try:
         found = await lookups.snapshot()
@@ -34,7 +34,7 @@ async def beat(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: A
 
 
 async def heartbeats(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters) -> None:
-    """Heartbeats for as long as the stream is up."""
+    """Sends heartbeats until cancelled."""
     while dispatcher.running:
         await beat(dispatcher, lookups, pushes, ages, counters)
         await asyncio.sleep(PERIOD_S)

@@ -1,14 +1,15 @@
-"""Stops the engine for a moment exactly where an upstream snapshot is: all that it sees is applied, and nothing else.
+"""Hold: pauses the stream until the engine state equals an upstream snapshot exactly.
 
-*Theory*: while nothing is applied, the snapshot is taken, and the stream is read on to the snapshot's bound: all that
-it sees is there by then. What was applied before must be seen; of what was read since, what is seen must come before
-what is not. If so, the first part is applied, and the engine is at the snapshot: whoever looks into the leaf store now
-sees what the snapshot sees. If not (PostgreSQL makes commits visible in another order than that of the log), or if the
-snapshot is unsure of a transaction, nothing can be had at it: the next snapshot will do.
+*Theory*: while batches are held, the snapshot is taken and the stream is read up to the snapshot's bound, so every
+transaction that the snapshot sees has arrived. The snapshot must see everything applied before; of the held
+transactions, those seen must precede those not seen. If so, the seen prefix is applied, and the leaf store equals the
+snapshot. If not (PostgreSQL may make commits visible in another order than that of its log), or if the visibility of a
+transaction is uncertain, the attempt fails and a new snapshot is needed.
 
-*Invariants*: batches are applied in their order, whole, and once, held or not; a hold ends when its time is up.
+*Invariants*: batches are applied in order, whole and exactly once, held or not; a hold ends when its time limit
+expires.
 
-Not here: who takes the snapshot, and what is done at it (`service.audit`).
+Not here: the snapshot and its use (`service.engine.audit`).
 """
 
 import asyncio
@@ -21,18 +22,18 @@ from cdc.change import Batch, CommittedTransaction
 from cdc.stream import UpstreamSnapshot
 from dataflow.types import Position
 
-#: Whether all that was applied, and may not be seen by every snapshot yet, is seen by this one for sure.
+#: True if the snapshot certainly sees every applied transaction that some snapshots may not see yet.
 SeesApplied = Callable[[UpstreamSnapshot], bool]
 
 
 class HoldLost(Exception):
-    """There is nothing to hold any more, or the time is up; the text says which."""
+    """Stream lost or time limit expired during a hold; the text says which."""
 
 
 class Hold:
-    """Between a stream and what applies its batches.
+    """Switch between a stream and the function that applies its batches.
 
-    *State*: while `_holding`, batches that came are in `_held`; `_position` is how far they go.
+    *State*: while `_holding`, arriving batches are queued in `_held`; `_position` is the position of the last one.
     """
 
     def __init__(self, apply: Callable[[Batch], None], sees_applied: SeesApplied) -> None:
@@ -45,7 +46,7 @@ class Hold:
         self._moved = asyncio.Event()
 
     def offer(self, batch: Batch) -> None:
-        """The stream has brought a batch: it is applied at once, or when the hold ends."""
+        """Accepts a batch of the stream: applies it at once, or queues it during a hold."""
         self._position = batch.position
         self._moved.set()
         if self._holding:
@@ -54,38 +55,40 @@ class Hold:
             self._apply(batch)
 
     def close(self) -> None:
-        """The stream is gone."""
+        """Ends all waits: the stream is lost."""
         self._closed = True
         self._held.clear()
         self._moved.set()
 
     @asynccontextmanager
     async def held(self, limit_s: float) -> AsyncIterator[None]:
-        """Nothing is applied inside the block but by `cut`. Raises `HoldLost` if it takes longer. One at a time."""
+        """Queues batches inside the block; only `cut` applies any. Raises `HoldLost` at the time limit. One hold at a
+        time."""
         assert not self._holding, "one hold at a time"
         self._holding = True
         try:
             async with asyncio.timeout(limit_s):
                 yield
         except TimeoutError:
-            raise HoldLost(f"the change stream did not get to the snapshot within {limit_s:g} s") from None
+            raise HoldLost(f"the change stream did not reach the snapshot within {limit_s:g} s") from None
         finally:
             await self._release()
 
     async def _release(self) -> None:
-        """Applies what was held, batch by batch; what comes meanwhile comes behind it."""
+        """Applies the queued batches one by one; batches that arrive meanwhile are queued behind them."""
         try:
             while self._held:
                 self._apply(self._held.popleft())
                 await asyncio.sleep(0)
         finally:
-            # Cancelled: the rest is applied with the next batch, which comes behind it.
+            # Cancelled: apply the rest now, to keep the order.
             while self._held:
                 self._apply(self._held.popleft())
             self._holding = False
 
     async def cut(self, snapshot: UpstreamSnapshot, bound: Position) -> bool:
-        """Applies exactly what `snapshot` sees, all of which is in the stream by `bound`; whether that is possible.
+        """Applies exactly the transactions that `snapshot` sees, all of which are in the stream by `bound`. Returns
+        False if that is impossible.
 
         The snapshot was taken inside the hold. Raises `HoldLost`.
         """
@@ -110,8 +113,8 @@ class Hold:
         return True
 
     def _split(self, seen: int) -> Batch:
-        """The first transactions of the first batch, which loses them. Notices go before any of them; of what has
-        passed nobody is told before all of it has."""
+        """Splits the first transactions off the first batch. Schema notices stay with the first part; `passed` ids stay
+        with the rest, since all of the batch has to be applied before they are reported."""
         batch = self._held[0]
         first, rest = batch.transactions[:seen], batch.transactions[seen:]
         self._held[0] = replace(batch, transactions=rest, schema=[], redefined=[])
@@ -119,7 +122,8 @@ class Hold:
 
 
 def seen_prefix(transactions: list[CommittedTransaction], snapshot: UpstreamSnapshot) -> int | None:
-    """How many of the first ones `snapshot` sees, if it sees no later one, and is sure of all; else None."""
+    """Returns the number of leading transactions that `snapshot` sees, if it sees no later one and none is uncertain;
+    else None."""
     sees = [snapshot.sees(t.id, t.end) for t in transactions]
     count = sum(sees)
     if not all(sees[:count]):

@@ -1,19 +1,18 @@
-"""Keeps what is in memory, engine state and leaf store together, within the budget.
+"""Memory budget: bounds engine state and leaf store together by eviction.
 
-Above the budget, keys are evicted until `TARGET` of it is used, in slices that take `SLICE_S` each; between two slices
-the loop runs whatever else is ready. Where more comes than that takes away, above `CEILING` of the budget, slices are
-longer, and reads that miss, and what is not under way upstream yet, wait until there is room.
+Above the budget, keys are evicted down to `TARGET` of it, in slices of `SLICE_S` each; between slices the loop runs all
+other ready tasks. If more is added than eviction frees and use exceeds `CEILING`, slices become longer, and misses and
+unsent lookups wait for room.
 
-What is used is counted, and the kernel has its own count of the process, which an allocator that cannot give back what
-lies between things makes larger. Where the process grows past the margin (`allowed_bytes`), so much less may be used,
-and what comes next takes the place of what went.
+Use is counted by the engine. The kernel's count of the process is larger, because of fragmentation in the allocator. If
+the process grows past its margin (`allowed_bytes`), the limit is lowered by the excess, and new rows reuse freed
+memory.
 
-*Invariants*: slices are of bounded length. One round takes no more than about a tenth of the keys, but to get back
-within the budget. Above the ceiling no read is begun and nothing is asked of the upstream, so
-what is used exceeds it by no more than what was under way. When nothing is left that may go, or nobody keeps to the
-budget because there is no session, nobody waits for room.
+*Invariants*: slices have a bounded length. A round evicts at most about a tenth of the keys, unless more is needed to
+return to the budget. Above the ceiling no read begins and no lookup is sent, so use exceeds it by at most the lookups
+in flight. If nothing is left to evict, or eviction does not run because no session does, nothing waits for room.
 
-Not here: which keys go (`dataflow.eviction`), what goes with them (`dataflow.engine.budget`), what is not let in
+Not here: the choice of keys (`dataflow.eviction`), dependent state (`dataflow.engine.budget`), admission of views
 (`service.engine.views.admission`).
 """
 
@@ -32,24 +31,24 @@ from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 
-#: Returns once there is room in memory for what is to be brought in.
+#: Returns once memory has room for more rows.
 Room = Callable[[], Awaitable[None]]
-#: Eviction goes on down to this part of the budget, so that it is not begun for every key.
+#: Eviction continues down to this fraction of the budget, so that it does not start for every key.
 TARGET = 0.95
-#: It ends before where this part of the keys has gone and the budget is kept to: with much that is kept whole, so many
-#: bytes can be more than all keys take.
+#: A round ends earlier once this fraction of the keys is evicted and use is within the budget: if full views use most
+#: of the budget, reaching the target could take all keys.
 ENOUGH_KEYS = 0.1
-#: Above this part of the budget, whoever wants to add waits.
+#: Above this fraction of the budget, additions wait.
 CEILING = 1.05
-#: Of this thread's time: on a busy machine a slice is not to be less work.
+#: Thread time, so that slices do the same work on a busy machine.
 SLICE_S = 0.002
 LONG_SLICE_S = 0.008
-#: By how much the process may grow beyond the budget: a part of it, and so many bytes.
+#: Permitted growth of the process beyond the budget: a fraction of it plus a number of bytes.
 MARGIN = 0.1
 MARGIN_BYTES = 16 << 20
-#: This part of the budget may be used, whatever the kernel says.
+#: Fraction of the budget that is always usable, whatever the kernel's count.
 _LEAST = 0.7
-#: How often it is looked, whether anything was added or not; and how often at most.
+#: Interval between checks without additions, and minimum interval between checks.
 PERIOD_S = 0.5
 _LOOK_S = 0.005
 _MAX_SLICE_KEYS = 2048
@@ -58,25 +57,25 @@ _MAX_SLICE_KEYS = 2048
 class MemoryBudget:
     """`budget_bytes` for the engine's state and the leaf store's pages.
 
-    State: `limit_bytes`, what may be used, the budget or less; `base`, the process before it held anything;
-    `_slice_keys` follows what can be evicted in `SLICE_S`. `exhausted`: nothing was left to evict (full views, pinned
-    keys and what waiting reads have fetched stay), and more than the limit was used.
+    State: `limit_bytes`, the usable part of the budget; `base`, the size of the process with empty state;
+    `_slice_keys`, the number of keys evicted in about `SLICE_S`; `exhausted`, True if use exceeded the limit and
+    nothing was left to evict (full views, pinned keys and rows fetched for waiting reads stay).
     """
 
     def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter, budget_bytes: int, counters: Counters) -> None:
         self.budget_bytes = self.limit_bytes = budget_bytes
         self.base: ProcessMemory | None = None
         self.exhausted = False
-        #: The longest slice, in seconds on the clock.
+        #: Longest slice so far, in wall clock seconds.
         self.longest_slice_s = 0.0
         self._dispatcher = dispatcher
         self._leaf = leaf
         self._counters = counters
         self._slice_keys = 16
         self._look_at = 0.0
-        #: Whether the file system has room for clearly less than the budget.
+        #: True while the file system has clearly less room than the budget.
         self._short_of_room = False
-        #: Whether `keep` runs: it is what makes room.
+        #: True while `keep` runs, which makes room.
         self._kept = False
         self._over = asyncio.Event()
         self._room = asyncio.Event()
@@ -85,23 +84,23 @@ class MemoryBudget:
 
     @property
     def allowed_bytes(self) -> int:
-        """By how much the process may have grown."""
+        """Permitted growth of the process."""
         return int(self.budget_bytes * (1 + MARGIN)) + MARGIN_BYTES
 
     @property
     def used_bytes(self) -> int:
-        """What counts."""
+        """Bytes of engine state and leaf store."""
         engine = self._dispatcher.engine
         return self._leaf.used_bytes + (0 if engine is None else engine.state_bytes())
 
     async def room(self) -> None:
-        """Returns once more may be brought in."""
-        # Of those who waited, the first ones may bring in so much that the others wait again.
+        """Returns once memory has room for more rows."""
+        # Earlier waiters may have filled the room again.
         while not self._room.is_set():
             await self._room.wait()
 
     async def keep(self) -> None:
-        """Evicts when it is time to, for as long as it runs."""
+        """Evicts whenever use exceeds the limit, until cancelled."""
         self._kept = True
         try:
             while True:
@@ -116,12 +115,12 @@ class MemoryBudget:
             self._room.set()
 
     def begin(self) -> None:
-        """The process holds nothing yet."""
+        """Records the size of the process with empty state."""
         self.base = process_memory()
 
     @property
     def grown_bytes(self) -> int:
-        """By how much the process has grown, as the kernel counts."""
+        """Growth of the process by the kernel's count."""
         base, now = self.base, process_memory()
         return 0 if base is None else now.own_bytes + now.shared_bytes - base.own_bytes - base.shared_bytes
 
@@ -129,11 +128,11 @@ class MemoryBudget:
         excess = self.grown_bytes - self.allowed_bytes
         limit = max(self.budget_bytes - max(0, excess), int(self.budget_bytes * _LEAST))
         if limit < self.limit_bytes == self.budget_bytes:
-            log.info("the process has outgrown the memory budget; less is used", limit_bytes=limit)
+            log.info("the process has outgrown the memory budget; the limit is lowered", limit_bytes=limit)
         self.limit_bytes = limit
 
     def _heed_file_system(self) -> None:
-        """Less may be used while others leave the leaf store's file no room to grow."""
+        """Lowers the limit while the leaf store's file system has too little room for the budget."""
         most = self._leaf.most_bytes
         if (short := most < self.budget_bytes * TARGET) != self._short_of_room:
             self._short_of_room = short
@@ -146,16 +145,17 @@ class MemoryBudget:
         return int(self.limit_bytes * CEILING)
 
     async def free(self, state_bytes: int) -> int:
-        """Evicts until so many bytes less are used, or nothing is left to evict. How many keys of views that took.
+        """Evicts until use has fallen by `state_bytes`, or nothing is left to evict. Returns the number of view keys
+        evicted.
 
-        Where reads bring in what goes, it ends when so many bytes went.
+        While reads refill keys, it ends once `state_bytes` have been evicted.
         """
         used = self.used_bytes
         return await self._evict_to(max(0, used - state_bytes), most_bytes=min(state_bytes, used))
 
     async def _until_over(self) -> None:
         if self.exhausted:
-            # What is there will not go before something changes.
+            # Nothing can be evicted until the state changes.
             await asyncio.sleep(PERIOD_S)
             return
         try:
@@ -170,11 +170,11 @@ class MemoryBudget:
         return 1 if engine is None else max(1, int(engine.evictable * ENOUGH_KEYS))
 
     async def _evict_to(self, target_bytes: int, enough_keys: float = inf, most_bytes: float = inf) -> int:
-        """How many keys of views went. `most_bytes`: how much is to go, whatever comes meanwhile; `enough_keys` need
-        not be followed by others where the limit is kept to.
+        """Evicts down to `target_bytes` and returns the number of view keys evicted. `most_bytes` ends it after that
+        many bytes, even if reads refill them; `enough_keys` ends it early once use is within the limit.
 
-        Slices of several callers alternate, and each counts its own: with reads that bring in what goes, one round
-        may have no end, and another one does not wait for it.
+        Slices of several callers alternate, and each caller counts its own: while reads refill keys, one round may last
+        long without delaying another.
         """
         gone = 0
         while (used := self.used_bytes) > target_bytes and most_bytes > 0:
@@ -206,7 +206,7 @@ class MemoryBudget:
             self._room.clear()
 
     def _slice(self, wanted_s: float, most_keys: float) -> bool:
-        """One slice, of so many keys at most; whether there is more that may go."""
+        """Evicts one slice of at most `most_keys`. Returns whether more can be evicted."""
         started, started_cpu = perf_counter(), thread_time()
         chosen = int(min(self._slice_keys, most_keys))
         self._dispatcher.step(EvictSome(chosen))
@@ -219,7 +219,7 @@ class MemoryBudget:
         return engine is not None and self._dispatcher.running and not engine.exhausted
 
     def _note(self, used: int) -> None:
-        """Says it once when the budget cannot be kept to, and once when it can again."""
+        """Logs once when the budget is exceeded for good, and once when it no longer is."""
         exhausted = used > self.limit_bytes
         if exhausted or used <= self._ceiling_bytes:
             self._room.set()

@@ -1,4 +1,4 @@
-"""Who waits for the leaf store to be at a position."""
+"""Waits for the leaf store to reach a position."""
 
 import asyncio
 import heapq
@@ -10,18 +10,18 @@ from dataflow.types import Position
 class Positions:
     """Futures by the position that resolves them.
 
-    Maintains: `_waiting` is a heap; what it holds is above `applied`, and at least half of it is waited for.
+    Maintains: `_waiting` is a heap of positions above `applied`; at least half of its futures are still awaited.
     """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
-        #: How many of them may be nobody's any more.
+        #: Upper bound of the abandoned futures in the heap.
         self._left = 0
         self.applied: Position = 0
 
     def advanced(self, position: Position) -> None:
-        """A commit has `position`."""
+        """Resolves the waits up to `position`, the position of a commit."""
         self.applied = position
         while self._waiting and self._waiting[0][0] <= position:
             future = heapq.heappop(self._waiting)[2]
@@ -31,7 +31,7 @@ class Positions:
                 future.set_result(None)
 
     async def wait(self, position: Position) -> None:
-        """Returns once a commit has at least `position`."""
+        """Returns once a commit has reached `position`."""
         if position <= self.applied:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -43,7 +43,7 @@ class Positions:
             raise
 
     def _leave(self) -> None:
-        """One has gone. Once they are half of what is held, all of them are dropped."""
+        """Counts an abandoned wait; when they exceed half of the heap, removes all of them."""
         self._left += 1
         if 2 * self._left > len(self._waiting):
             self._waiting = [waiter for waiter in self._waiting if not waiter[2].done()]

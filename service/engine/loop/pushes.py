@@ -1,7 +1,7 @@
-"""Makes the stream reach positions that somebody waits for (ARCHITECTURE.md, "Versioned lookups").
+"""Moves an idle stream to awaited positions (ARCHITECTURE.md, "Versioned lookups").
 
-The stream only carries flushed WAL, and on an idle database nothing flushes what a lookup saw: asking the server how
-far the stream is (a keepalive) suffices mostly, a logical message always. However many wait, one task asks.
+The stream carries only flushed WAL, and on an idle database nothing flushes the changes that a lookup saw. A keepalive
+request mostly suffices; a logical message always does. One task serves all waiters.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from dataflow.types import Position
 from service.engine.upstream.results import UpstreamError
 from service.protocol.counters import Counters
 
-#: How long a keepalive may take before the stream is pushed.
+#: Maximum wait for a keepalive's reply before a logical message is written.
 KEEPALIVE_S = 0.001
-#: Between questions while the server is still decoding, at most.
+#: Maximum pause between keepalive requests while the server is decoding.
 PATIENCE_S = 0.1
-#: A push whose message has not arrived by then is repeated.
+#: Time after which a message that has not arrived is written again.
 REPEAT_S = 1.0
 
 
 class Pushes:
-    """The highest position anybody waits for, and the task that gets the stream there.
+    """Highest awaited position, and the task that moves the stream to it.
 
     Maintains: `_task` runs exactly while `_target` is above `_applied` and the stream is up.
     """
@@ -38,23 +38,23 @@ class Pushes:
         self._counters = counters
 
     def ask(self) -> None:
-        """Has the server say how far the stream is, once."""
+        """Requests the stream's position once."""
         self._request_position()
 
     def reach(self, position: Position) -> None:
-        """Somebody waits for `position`, which is one that the server has come to."""
+        """Makes the stream reach `position`, which the server has already reached."""
         self._target = max(self._target, position)
         if self._target > self._applied and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def advanced(self, position: Position) -> None:
-        """The engine has applied everything up to `position`."""
+        """Records the position applied by the engine."""
         self._applied = position
         if position >= self._waited_for:
             self._moved.set()
 
     async def close(self) -> None:
-        """The stream is gone; nobody's position will be reached."""
+        """Cancels the task: the stream is lost."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -67,12 +67,14 @@ class Pushes:
                 await self._push_to(target)
 
     async def _push_to(self, target: Position) -> None:
-        """Pushes, then asks until the stream is at `target` or a push should be repeated."""
+        """Writes a message, then requests the position until the stream is at `target` or the message should be
+        repeated."""
         try:
             await self._push()
             self._counters.pushes += 1
         except UpstreamError:
-            # Not allowed, or the upstream is away: the WAL writer's own flush, or the next stream, gets there.
+            # Not permitted, or the upstream is unavailable: the WAL writer's flush, or the next stream, reaches the
+            # position.
             pass
         delay_s = KEEPALIVE_S
         waited_s = 0.0

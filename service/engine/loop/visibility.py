@@ -1,11 +1,11 @@
-"""Waits until the upstream's snapshots see all that a version has, for what is answered past the store.
+"""Waits until upstream snapshots include a version, for answers that bypass the leaf store.
 
-A commit is in the stream before snapshots see it: while it waits for a synchronous standby, by any margin. The engine
-knows the latest transactions of its tables, and which of them a snapshot sees; so does one whose stream has ended, up
-to where that was. Otherwise, or where other engines follow other tables, nobody does: then all that was open when the
-wait began has to end, or to be known not to have been committed by then (`Lookups.settled`).
+A commit is in the stream before snapshots see it; while it waits for a synchronous standby, the delay is unbounded. The
+engine knows the latest transactions of its tables and can test whether a snapshot sees them; so can the engine of a
+stream that has ended, up to the stream's end. Otherwise, or if other engines follow other tables, all transactions open
+at the start of the wait must end, or be known to be uncommitted at that time (`Lookups.settled`).
 
-*Invariants*: when a wait has ended, every later snapshot sees all that an answer at that position may show.
+*Invariants*: after a wait, every later snapshot sees all transactions of an answer at that position.
 """
 
 import asyncio
@@ -17,14 +17,15 @@ from service.engine.loop.dispatcher import Dispatcher
 from service.engine.upstream import bridge
 from service.engine.upstream.upstream import Lookups, Upstream
 
-#: Between two looks, at first and at most.
+#: Pause between two snapshots, at first and at most.
 _LOOK_S, _LOOK_MOST_S = 0.01, 0.5
 
 
 class Visibility:
-    """Asks for snapshots, one at a time for each that waits.
+    """Takes snapshots until one includes the version; one at a time for each waiter.
 
-    *State*: `_ended`, of the last stream, while there is none: its server, its end, and which snapshots see all of it.
+    *State*: `_ended`, of the last stream while none runs: its server, its end, and a test whether a snapshot sees all
+    of it.
     """
 
     def __init__(self, dispatcher: Dispatcher, lookups: Lookups, upstream: Upstream, *, alone: bool) -> None:
@@ -32,11 +33,12 @@ class Visibility:
         self._lookups = lookups
         self._upstream = upstream
         self._ended: tuple[str, Position, Callable[[Snapshot], bool]] | None = None
-        #: Whether this process's engine follows all tables that any does.
+        #: True if this process's engine follows all tables of the service.
         self._alone = alone
 
     async def wait(self, position: Position) -> None:
-        """Return once snapshots see all that a leaf store at `position` has. UpstreamError. Cancel it to give up."""
+        """Returns once snapshots include everything in a leaf store at `position`. Raises `UpstreamError`. Cancel to
+        give up."""
         first: UpstreamSnapshot | None = None
         delay_s = _LOOK_S
         while True:
@@ -54,13 +56,13 @@ class Visibility:
             delay_s = min(2 * delay_s, _LOOK_MOST_S)
 
     def stream_ends(self) -> None:
-        """Note what the engine knows, which will be gone."""
+        """Records the visibility test of the engine that is about to be discarded."""
         engine = self._dispatcher.engine
         if engine is not None and (sees := engine.seen_by(engine.applied)) is not None:
             self._ended = (self._upstream.server, engine.applied, sees)
 
     def stream_begins(self) -> None:
-        """Forget what was noted: it holds the old engine's transactions in memory."""
+        """Discards the recorded test, which references the old engine's transactions."""
         self._ended = None
 
     def _seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
@@ -71,5 +73,5 @@ class Visibility:
         if self._ended is None or position > self._ended[1]:
             return None
         server, _, sees = self._ended
-        # Which server a snapshot is of is known once it is there.
+        # The server of a snapshot is known only after the snapshot is taken.
         return lambda snapshot: self._upstream.server == server and sees(snapshot)

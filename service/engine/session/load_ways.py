@@ -1,4 +1,4 @@
-"""Which ways there are, by the settings and the database; the first that takes a load reads it."""
+"""Ways to read an initial load, by the settings and the database; the first one that accepts a load reads it."""
 
 from service.engine.initial_load.direct import DirectWay
 from service.engine.initial_load.way import Way
@@ -7,7 +7,7 @@ from service.settings.stack import Settings
 
 
 def ways_of(settings: Settings, upstream: Upstream) -> tuple[Way, ...]:
-    """The ways, in the order in which they are asked. Raises `SettingsError`."""
+    """Ways in the order in which a load is offered to them. Raises `SettingsError`."""
     direct = DirectWay(upstream)
     if settings.spark is None:
         return (direct,)

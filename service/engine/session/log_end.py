@@ -1,9 +1,9 @@
-"""How far the upstream's log goes, asked for positions that clients name.
+"""Check of the positions that clients send against the current end of the upstream's log.
 
-*Invariants*: a position is refused only if the log ended before it when that was asked, which was after it was named.
-However many ask, one question at a time is open.
+*Invariants*: a position is refused only if a query sent after the request arrived reports a log that ends before it. At
+most one query runs at a time, however many requests wait.
 
-Not here: positions of a log that is gone (`server_identity`), waiting for them (`positions`).
+Not here: positions of a replaced server's log (`server_identity`), waiting for positions (`positions`).
 """
 
 import asyncio
@@ -16,7 +16,11 @@ from service.ground.version import version_text
 
 
 class LogEnd:
-    """*State*: `_open`, the question that is asked now; `_next`, the one behind it, for all that came meanwhile."""
+    """Shared queries for the end of the log.
+
+    *State*: `_open`, the running query; `_next`, the one that follows it, shared by all requests that arrived in
+    between.
+    """
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
@@ -24,8 +28,8 @@ class LogEnd:
         self._next: asyncio.Task[Position | None] | None = None
 
     async def refuse_beyond(self, position: Position) -> None:
-        """ApiError ``bad_request`` for a position that the log has not come to; none while the upstream cannot be
-        asked."""
+        """Raises ApiError(bad_request) for a position beyond the end of the log; accepts any position while the
+        upstream cannot be queried."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._ask(self._open))
         end = await asyncio.shield(self._next)

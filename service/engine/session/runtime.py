@@ -1,9 +1,9 @@
-"""The async shell around the engine: one session after the other, and what workers and the admin port ask meanwhile.
+"""Asyncio shell around the engine: runs one session after the other and serves workers and the admin port.
 
-Invariants: there is at most one session; while there is none, nothing is computed, what is cached is served by the
-workers with its age, and the next attempt waits longer than the last.
+Invariants: at most one session runs at a time. Between sessions nothing is computed, workers serve cached rows with
+their age, and the pause before the next attempt grows.
 
-Not here: what a session does (`session`), the process around it (`service.engine.process`).
+Not here: the steps of a session (`session`), the process around it (`service.engine.process`).
 """
 
 import asyncio
@@ -72,20 +72,20 @@ from service.sharding.homes import ALONE, Shard
 log = structlog.get_logger()
 
 _LARGE_ANSWER = (
-    'Have the view answer less of it, or send it in parts (large_answers = "stream"), or allow more ([upstream] '
+    'Have the view return fewer rows or stream them (large_answers = "stream"), or raise the limit ([upstream] '
     "answer_bytes)."
 )
 
 
 class CannotStartError(Exception):
-    """The service cannot start as things are; the text says why and what to do."""
+    """Permanent failure to start the service; the text gives the reason and the remedy."""
 
 
 class Runtime:
-    """Is a `service.protocol.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await
-    close()``.
+    """Implementation of `service.protocol.wire.EngineService`: ``await start()``, then ``await run()`` until cancelled,
+    then ``await close()``.
 
-    *State*: `answering` is set once reads can be answered, at first perhaps by the upstream alone.
+    *State*: `answering` is set once reads can be answered, at first perhaps only by fallback to the upstream.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Runtime:
         self.dispatcher.on_failure(self._engine_failed)
 
     def _source(self, stream: Path | None) -> MakeStream:
-        """Makes change streams: its own, or what another process of this service reads."""
+        """Opens this process's own change stream, or connects to the service's stream process."""
         if stream is None:
             return self.upstream.change_stream
 
@@ -166,7 +166,7 @@ class Runtime:
     # Sessions
 
     async def start(self) -> None:
-        """The first session. Raises `CannotStartError`."""
+        """Begins the first session. Raises `CannotStartError`."""
         try:
             self.registry.load(_configured(view) for view in self._settings.views)
             self.workload.load()
@@ -201,7 +201,7 @@ class Runtime:
         self._visible.stream_begins()
 
     async def _begin_at_last(self) -> None:
-        """The first session. Once nobody waits for it, it is tried again and again."""
+        """Begins the first session; retries without limit once the process has been reported as ready."""
         try:
             await self._begin()
         except (StreamLost, UpstreamError, TableRefusedError) as error:
@@ -212,7 +212,7 @@ class Runtime:
             await self._begin_again(Backoff())
 
     async def run(self) -> None:
-        """Sessions, for ever: when one ends, another is begun."""
+        """Runs sessions until cancelled: a session that ends is followed by a new one."""
         backoff = Backoff()
         while True:
             session = self._session
@@ -229,7 +229,7 @@ class Runtime:
             await session.run()
         except (StreamLost, UpstreamError) as error:
             self.counters.streams_lost += 1
-            log.error("the change stream is lost; everything is evicted when it is back", reason=str(error))
+            log.error("change stream lost; all cached rows are evicted when it restarts", reason=str(error))
         finally:
             watch.cancel()
 
@@ -240,11 +240,11 @@ class Runtime:
             try:
                 await self._begin()
             except (StreamLost, UpstreamError, TableRefusedError) as error:
-                log.error("the change stream cannot be started", reason=str(error), tried_again_after_s=delay_s)
+                log.error("the change stream cannot be started", reason=str(error), retry_after_s=delay_s)
                 await self._end_session()
                 garbage.collect()
             else:
-                log.warning("the change stream is back; continuity was lost and everything evicted")
+                log.warning("change stream restarted; continuity was lost and all cached rows were evicted")
                 return
 
     async def _end_session(self) -> None:
@@ -258,7 +258,6 @@ class Runtime:
         self.reads.fail_all(no_stream())
 
     async def close(self) -> None:
-        """Stops everything."""
         await self.asking.close()
         await self.prewarm.close()
         await self.audits.close()
@@ -269,7 +268,7 @@ class Runtime:
 
     @property
     def ready(self) -> bool:
-        """Whether the first catch-up is done, or not waited for; an ended session does not take that back."""
+        """True once the first catch-up has completed or is no longer awaited. A session that ends does not reset it."""
         if self._session is not None and self._session.caught_up.is_set():
             self._was_ready = True
         return self._was_ready
@@ -277,18 +276,19 @@ class Runtime:
     _was_ready = False
 
     def wait_no_longer(self) -> None:
-        """The first stream takes long to begin: until then the upstream answers, and that is ready, too."""
-        log.warning("the change stream has not begun yet; until then the database itself answers what is not stored")
+        """Reports readiness before the first stream has begun: reads fall back to the upstream until then."""
+        log.warning(
+            "the change stream has not begun yet; until it has, reads that are not cached fall back to the database"
+        )
         self._was_ready = True
 
     @property
     def streaming(self) -> bool:
-        """Whether the change stream is up."""
         return self.dispatcher.running
 
     @property
     def held_up(self) -> str | None:
-        """The transaction that the stream waits for before it can begin, in words; None if none is known."""
+        """Description of the upstream transaction that delays the start of the stream; None if none is known."""
         return None if self._session is None else self._session.held_up
 
     @property
@@ -318,36 +318,37 @@ class Runtime:
     # What workers ask
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Fills what is missing and answers all items at one version."""
+        """Computes the missing keys and answers all items at one version."""
         return await self.reads.read(items)
 
     async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
-        """Has the upstream answer all items as it is now, with all of `minimum`."""
+        """Answers all items upstream at one current snapshot that includes `minimum`."""
         return await self.reads.forward(items, minimum)
 
     async def stream(self, item: ReadItem, minimum: Position | None, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Has the upstream answer an item as it is now, with all of `minimum`, some rows at a time."""
+        """Streams an item's rows from the upstream, at a current snapshot that includes `minimum`."""
         await self.streamed.read(item, minimum, send)
 
     async def query(
         self, sql: str, given: dict[str, Any], minimum: Position | None = None, *, run: bool
     ) -> Match | ReadReply:
-        """The view that a query means, or the upstream's answer, with all of `minimum`."""
+        """Returns the view that matches a query, or else the upstream's answer at a snapshot that includes
+        `minimum`."""
         return await self.asking.ask(sql, given, minimum, run=run)
 
     async def reach(self, position: Position) -> None:
-        """Returns once the leaf store has at least `position`. ApiError if that is of a server that was replaced, or of
-        no time yet."""
+        """Returns once the leaf store has reached `position`. Raises ApiError(bad_request) for a position of a replaced
+        server or beyond the end of the log."""
         if position > self.positions.applied and self.lineage.may_be_gone(position):
             self.lineage.refuse(position, await self.checkpoint())
         if position > self.positions.applied and not await self._comes_by_itself(position):
-            # The stream is pushed to no position that a client may have made up.
+            # A client may have invented the position, so the stream is not pushed to it.
             await self.log_end.refuse_beyond(position)
             self._reach(position)
         await self.positions.wait(position)
 
     async def _comes_by_itself(self, position: Position) -> bool:
-        """Whether the stream has got there as soon as the server was asked how far it is."""
+        """Requests the stream's position once; returns whether the stream reaches `position` without a push."""
         if self._session is not None and self._session.pushes is not None:
             self._session.pushes.ask()
         try:
@@ -358,11 +359,11 @@ class Runtime:
         return True
 
     async def reach_gtids(self, gtids: Gtids) -> None:
-        """Returns once the leaf store has all of these transactions."""
+        """Returns once all of these transactions have been applied to the leaf store."""
         await self.gtids.wait(gtids)
 
     async def checkpoint(self) -> Position:
-        """The upstream's position now. The stream is made to get there."""
+        """Returns the upstream's current position and makes the stream reach it."""
         try:
             found = await self.lookups.snapshot()
         except UpstreamError as error:
@@ -378,7 +379,8 @@ class Runtime:
         subscriptions: dict[str, int],
         process: Mapping[str, Any],
     ) -> None:
-        """A worker's counters, by view, of its subscriptions and its process, and keys that its readers read."""
+        """Records a worker's counters, by view, of its subscriptions and of its process, and the keys that it has
+        read."""
         self.workers.report(worker, process)
         self.worker_counters[worker] = counters
         self.worker_subscriptions[worker] = subscriptions
@@ -387,22 +389,23 @@ class Runtime:
             self.dispatcher.step(Touched(tuple(touches)))
 
     def subscriber(self, tell: Tell) -> TopicsOfConnection:
-        """A worker's topics: told when they were touched."""
+        """Registers a worker's callback for touched topics."""
         return self.subscribed.worker(tell)
 
     def require_engine(self) -> None:
-        """Raises `ApiError` if there is no engine to ask."""
+        """Raises ApiError(engine_unavailable) while no engine runs."""
         if not self.dispatcher.running:
-            raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream.")
+            raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream. Retry later.")
 
 
 def _registry(settings: Settings, shard: Shard) -> ViewRegistry:
-    """Of several engines of one service the first writes for all."""
+    """Registry of views. Of several engines of one service, only the first writes the file."""
     return ViewRegistry(settings.state.directory, keeps=settings.engine.shards == 1 or shard.number == 0)
 
 
 def _loads_below(settings: Settings, shard: Shard) -> Path:
-    """An engine removes what its last process left, and nothing of the others'."""
+    """Directory of initial loads. An engine removes the files of its own previous process, not those of other
+    engines."""
     return settings.state.directory / ("loads" if settings.engine.shards == 1 else f"loads-{shard.number}")
 
 
@@ -411,13 +414,13 @@ def _configured(view: ViewSettings) -> Definition:
 
 
 async def _steady(session: Session, backoff: Backoff) -> None:
-    """A session that has caught up was a success; failing at once again and again is not."""
+    """Resets the back-off after a session that caught up; repeated immediate failures do not reset it."""
     await session.caught_up.wait()
     await asyncio.sleep(5)
     backoff.succeeded()
 
 
 def _sizes(upstream: UpstreamSettings) -> tuple[AnswerSize, AnswerSize]:
-    """How large an answer may be that is not stored, and a key that is."""
+    """Size limits of answers that are not cached, and of keys that are."""
     answer = AnswerSize(sys.maxsize, upstream.answer_bytes, _LARGE_ANSWER)
     return answer, AnswerSize(upstream.limit_rows, upstream.limit_bytes)

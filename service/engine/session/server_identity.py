@@ -1,8 +1,8 @@
-"""Of which server's log positions are. After a fail-over the same numbers may be places in another log.
+"""Server identity of log positions: after a fail-over, the same numbers may denote other places in another log.
 
-*Invariants*: what a log that is gone had come to is remembered for as long as this process lives.
+*Invariants*: the last position of each lost log is remembered for as long as this process lives.
 
-Not here: who notices that another server answers (`service.engine.upstream.server_check`).
+Not here: detection of a fail-over (`service.engine.upstream.server_check`).
 """
 
 import structlog
@@ -15,14 +15,18 @@ log = structlog.get_logger()
 
 
 class Lineage:
-    """*State*: `server`, the last one followed, and the furthest position of logs that are gone."""
+    """Identity of the current log.
+
+    *State*: `server`, the server followed last, and the highest position of any lost log.
+    """
 
     def __init__(self) -> None:
         self.server = ""
         self._gone: Position = 0
 
     def began(self, server: str, end: Position, applied: Position) -> None:
-        """A stream of `server` begins, whose log ends at `end` now; before it, `applied` had been reached."""
+        """Records the start of a stream of `server` whose log currently ends at `end`; `applied` is the position
+        reached before it."""
         before, self.server = self.server, server or self.server
         if before and self.server != before:
             log.error(
@@ -45,11 +49,12 @@ class Lineage:
         self._gone = max(self._gone, applied)
 
     def may_be_gone(self, position: Position) -> bool:
-        """Whether a position may be one of a log that is gone."""
+        """True if a position may belong to a lost log."""
         return position <= self._gone
 
     def refuse(self, position: Position, end: Position) -> None:
-        """ApiError ``bad_request`` if a position that may be gone is one that the log, which ends at `end`, lacks."""
+        """Raises ApiError(bad_request) if a position that may belong to a lost log is beyond `end`, the end of the
+        current log."""
         if position > end:
             raise ApiError(
                 "bad_request",

@@ -1,10 +1,10 @@
-"""One continuity: an engine and the stream it is fed by, from its snapshot until either is lost.
+"""Session: an engine and its change stream, from a snapshot until either is lost.
 
-Every session begins with nothing: a new engine, an emptied leaf store under a new epoch, every view planned anew (but
-for `service.engine.views.plan_cache`). That is the one way to start, to reconnect, and to go on after an engine failed;
-what it costs is upqueries, and never a wrong answer.
+Every session begins with empty state: a new engine, an emptied leaf store under a new epoch, and every view planned
+anew (except for `service.engine.views.plan_cache`). Start, reconnect and recovery after an engine failure are this one
+procedure; it costs upqueries and never yields a wrong answer.
 
-Not here: when a session is begun and how long is waited before (`runtime`).
+Not here: when a session begins, and the back-off between sessions (`runtime`).
 """
 
 import asyncio
@@ -51,13 +51,13 @@ from service.settings.stack import Settings
 
 log = structlog.get_logger()
 
-#: Fewer rows that a join is driven by are derived in one step, with all combinations that they have.
+#: Joins driven by fewer rows than this are derived in one step, with all their combinations.
 _DERIVE_ROWS = 1000
 
 
 @dataclass(slots=True)
 class Parts:
-    """What outlives a session."""
+    """Components that outlive a session."""
 
     settings: Settings
     upstream: Upstream
@@ -79,33 +79,34 @@ class Parts:
 
 @dataclass(slots=True)
 class Session:
-    """A running engine and its stream. ``begin()``, then ``run()`` until it ends, then ``close()``."""
+    """Running engine and its stream: ``begin()``, then ``run()`` until it ends, then ``close()``."""
 
     parts: Parts
-    #: Views whose installation made an engine fail. Shared by all sessions.
+    #: Views whose installation made an engine fail; shared by all sessions.
     poisoned: set[Definition]
-    #: Set once the upstream, at least, can answer reads.
+    #: Set once reads can be answered, if only by fallback to the upstream.
     answering: asyncio.Event
-    #: Set once everything that was committed when the session began is applied.
+    #: Set once everything committed before the session began has been applied.
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _source: ChangeStream | None = None
     _pushes: Pushes | None = None
-    #: Between the stream and the engine, while it runs.
+    #: Passes batches from the stream to the engine while the session runs.
     hold: Hold | None = None
 
     @property
     def pushes(self) -> Pushes | None:
-        """What makes the stream move; None before the start."""
+        """Requests that move the stream; None before the start."""
         return self._pushes
 
     @property
     def held_up(self) -> str | None:
-        """The transaction that the stream waits for before it can begin, in words; None if none is known."""
+        """Description of the upstream transaction that delays the start of the stream; None if none is known."""
         return None if self._source is None else self._source.held_up
 
     async def begin(self) -> None:
-        """Plans all views, starts the stream and an engine at its snapshot. Raises `StreamLost`, `UpstreamError`."""
+        """Plans all views, then starts the stream and an engine at its snapshot. Raises `StreamLost`,
+        `UpstreamError`."""
         parts = self.parts
         await parts.upstream.begin_anew()
         async with parts.upstream.session() as upstream:
@@ -128,21 +129,21 @@ class Session:
         parts.installer.following.stream = source
         if started.server and parts.upstream.server not in ("", started.server):
             raise StreamLost(
-                f"The change stream is of another server ({started.server}) than lookups ({parts.upstream.server}).",
+                f"The change stream and the lookups use different servers: {started.server}, {parts.upstream.server}.",
                 retryable=True,
-                hint="[upstream] url and [cdc] url must lead to the same one.",
+                hint="[upstream] url and [cdc] url must lead to the same server.",
             )
         end = (await parts.upstream.lookups.snapshot()).bound
         async with parts.upstream.session() as upstream:
-            # What was altered after the catalog was read, and before the stream began, is not in the stream.
+            # DDL between the read of the catalog and the start of the stream is not in the stream.
             found = await parts.repair.compare(upstream)
         parts.lineage.began(parts.upstream.server, end, parts.positions.applied)
         self._start_engine(started, plans)
         parts.repair.heed(found)
 
     async def _plans(self, look: Look) -> dict[str, ViewPlan]:
-        """The views that can be installed, by name. The others say why not. Each has the upstream for itself: how long
-        one may take does not depend on how many there are."""
+        """Plans all views; a view that cannot be planned is marked as broken, with the reason. Each view uses an
+        upstream session of its own, so its time limit does not depend on the number of views."""
         installer, fresh = self.parts.installer, look.catalog
         checks, known = installer.checks(), self.parts.known_plans.under(look)
         plans: dict[str, ViewPlan] = {}
@@ -161,11 +162,11 @@ class Session:
             except TableRefusedError as refused:
                 _broken(registered, str(refused))
         if known:
-            log.info("plans of before are used", known=len(known), views=len(plans))
+            log.info("cached plans are used", known=len(known), views=len(plans))
         return plans
 
     def _introduce(self, plans: dict[str, ViewPlan]) -> None:
-        """Before the stream begins, which may take long (`cdc.postgres.stream`), have the upstream answer."""
+        """Enables reads by fallback before the stream begins, which may take long (`cdc.postgres.stream`)."""
         installer = self.parts.installer
         if installer.leaf.reader.state() is None:
             installer.leaf.reset(self._epoch())
@@ -178,7 +179,7 @@ class Session:
         return f"{uuid.uuid4().hex}@{self.parts.upstream.server}"
 
     def _start_engine(self, started: StreamStart, plans: dict[str, ViewPlan]) -> None:
-        """Without giving up the loop: nobody sees half of it."""
+        """Installs all views without yielding the loop, so no partial state is visible."""
         parts = self.parts
         installer = parts.installer
         installer.registry.forget_installations()
@@ -190,7 +191,7 @@ class Session:
         self._pushes = Pushes(self._request_position, parts.upstream.lookups.push, parts.counters)
         installer.dispatcher.start(self._engine())
         installer.leaf.reset(self._epoch())
-        # Workers are to see all views or none: one that is not there yet would be taken for one that is not there.
+        # Publish all views at once: a worker would answer "unknown view" for one that is missing.
         with installer.leaf.catalog_held():
             installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
             for registered in list(installer.registry.views.values()):
@@ -198,7 +199,7 @@ class Session:
                 if plan is not None:
                     installer.install(registered.definition, plan)
                 else:
-                    installer.entomb(registered, registered.reason or "It cannot be planned.")
+                    installer.entomb(registered, registered.reason or "The view cannot be planned.")
         parts.gtids.started(started.gtids)
         parts.counters.streams += 1
         log.info("stream started", position=version_text(started.position), views=len(plans))
@@ -213,7 +214,7 @@ class Session:
             self._source.request_position()
 
     async def run(self) -> None:
-        """Until the stream is lost (raises `StreamLost`) or the engine failed (returns)."""
+        """Runs until the stream is lost (raises `StreamLost`) or the engine has failed (returns)."""
         parts = self.parts
         assert self._source is not None
         assert self._pushes is not None
@@ -244,7 +245,8 @@ class Session:
         )
 
     def _sees_applied(self, snapshot: UpstreamSnapshot) -> bool:
-        """Whether a snapshot sees all that was applied: what is not in the ring, every one does that is taken now."""
+        """True if a snapshot sees everything applied. Transactions that have left the ring are seen by every new
+        snapshot."""
         installer = self.parts.installer
         engine = installer.dispatcher.engine
         if engine is None:
@@ -259,13 +261,14 @@ class Session:
         await self._failed.wait()
 
     def engine_failed(self, event: object) -> None:
-        """The engine failed at `event`. A view that it cannot even install is not given to the next one."""
+        """Ends the session after a failure at `event`. A view whose installation failed is not installed by the next
+        session."""
         if isinstance(event, InstallView | InstallRefresh):
             self.poisoned.add(self.parts.installer.registry.views[event.view.name].definition)
         self._failed.set()
 
     async def _catch_up(self) -> None:
-        """Waits for what was committed when the session began; then for ever."""
+        """Waits for everything committed before the session began, then blocks until cancelled."""
         found = await self.parts.upstream.lookups.snapshot()
         assert self._pushes is not None
         self._pushes.reach(found.bound)
@@ -274,7 +277,7 @@ class Session:
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """The engine gets no more events; the slot goes with its connection."""
+        """Detaches the engine and closes the stream; a temporary slot is dropped with its connection."""
         self.parts.installer.dispatcher.stop()
         if self.hold is not None:
             self.hold.close()
@@ -291,7 +294,6 @@ def _broken(registered: RegisteredView, reason: str) -> None:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """The engine's bounds."""
     return Limits(
         lookups_in_flight=settings.upstream.concurrent_lookups,
         lookup_keys=settings.upstream.lookup_keys,
@@ -302,7 +304,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 async def _first_ended(*parts: Awaitable[None]) -> None:
-    """Runs all until one ends, cancels the others, and raises what it raised."""
+    """Runs all parts until one ends, cancels the others and raises its exception."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,9 +1,9 @@
-"""Follows one change stream: its transactions become the engine's, a bounded number of rows in each step.
+"""Loop that reads the change stream and steps the engine, with a bounded number of rows in each step.
 
-Between two steps the loop runs whatever else is ready, so a read waits for at most one step however far the stream is
+Between two steps the loop runs all other ready tasks, so a read waits for at most one step, however far the stream is
 behind.
 
-Not here: reconnecting (`runtime`), decoding (`cdc`), when nothing is applied for a moment (`service.engine.loop.hold`).
+Not here: reconnecting (`runtime`), decoding (`cdc`), pausing at a snapshot (`service.engine.loop.hold`).
 """
 
 import asyncio
@@ -25,8 +25,8 @@ async def follow(
     hold: Hold,
     on_altered: Callable[[tuple[int, int]], Awaitable[None]],
 ) -> None:
-    """Until the stream is lost (raises `StreamLost`) or the engine failed (returns). A transaction that altered the
-    schema is awaited by `on_altered` before anything from there on is applied."""
+    """Runs until the stream is lost (raises `StreamLost`) or the engine has failed (returns). After a transaction that
+    altered the schema, `on_altered` completes before its batch is applied."""
     while dispatcher.running:
         batch = await source.next_batch(step_rows)
         if batch.altered is not None:
@@ -44,8 +44,8 @@ def applying(
     on_redefined: Callable[[str], None],
     on_passed: Callable[[Sequence[int]], None],
 ) -> Callable[[Batch], None]:
-    """What applies a batch. `layouts` are what is followed by now; `on_passed` is told the global ids of what was
-    applied."""
+    """Returns the function that applies a batch. `layouts` are the current column layouts of the followed tables;
+    `on_passed` receives the global ids of applied transactions."""
 
     def apply(batch: Batch) -> None:
         if not dispatcher.running:
@@ -69,8 +69,8 @@ def applying(
 
 
 def _forget_other_rows(transactions: Iterable[CommittedTransaction], layouts: Mapping[str, TableLayout]) -> None:
-    """A table may be followed anew while a transaction is read, or held: what is laid out as it was before would be
-    misread, so anything may have changed."""
+    """Discards rows decoded by an outdated layout. A table may be followed with a new layout while a transaction is in
+    flight; such a change is treated as an unknown change of the whole table."""
     for transaction in transactions:
         for name, change in transaction.tables.items():
             layout = layouts.get(name)

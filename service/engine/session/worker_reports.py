@@ -1,6 +1,7 @@
-"""What API workers count beside their reads, as they have reported it last.
+"""Latest counters and errors reported by each API worker.
 
-Not here: what they say (`service.worker.reports`); its names for Prometheus (`service.supervisor.admin.metrics`).
+Not here: the contents of a report (`service.worker.reports`); the names of metrics
+(`service.supervisor.admin.metrics`).
 """
 
 from collections.abc import Mapping
@@ -12,20 +13,20 @@ _MOST_ERRORS = 50
 
 @dataclass(slots=True)
 class WorkersTelemetry:
-    """What all workers have reported. *Maintains*: `errors` has the last ones, the oldest first."""
+    """Reports of all workers. *Maintains*: `errors` has the latest errors, oldest first."""
 
     _counted: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     errors: list[dict[str, str]] = field(default_factory=list)
 
     def report(self, worker: int, counted: Mapping[str, Any]) -> None:
-        """A worker's newest report."""
+        """Replaces the worker's counters and appends its errors."""
         if not counted:
             return
         self._counted[worker] = counted
         self.errors = [*self.errors, *reversed(counted["errors"])][-_MOST_ERRORS:]
 
     def counters(self) -> dict[str, Any]:
-        """The numbers, of each worker."""
+        """Numeric counters by worker."""
         return {
             str(worker): {name: value for name, value in counted.items() if name != "errors"}
             for worker, counted in sorted(self._counted.items())

@@ -39,7 +39,7 @@ def _found(txn: LeafTransaction, info: ViewInfo | None, wanted: WantedRead, stat
     if info is None or not info.listed:
         return FollowedAnswer(gone="The view was replaced or dropped.")
     if info.status == "broken":
-        return Found(gone=f"The view is broken: {info.reason or 'the reason is unknown'}.")
+        return FollowedAnswer(gone=f"The view is broken: {info.reason or 'the reason is unknown'}.")
     if info.status == ELSEWHERE:
         return FollowedAnswer(gone="The view has moved to another shard.")
     answer = answer_in(txn, info, wanted.values, wanted.window)
