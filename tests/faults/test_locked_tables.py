@@ -78,7 +78,7 @@ def test_a_table_that_does_not_answer_rests(database: Database, tmp_path: Path) 
         with psycopg.connect(database.url) as locking:
             locking.execute("LOCK TABLE votes")
             assert {each.result() for each in asked(pool, service, "votes")} == {503}
-            refused = until(lambda: "is not asked" in (answer := service.read("votes", story=50)).text and answer)
+            refused = until(lambda: "is not queried" in (answer := service.read("votes", story=50)).text and answer)
             assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
             assert service.view("votes")["resting_tables"] == ["public.votes"]
             assert service.view("story")["resting_tables"] == []
@@ -87,4 +87,4 @@ def test_a_table_that_does_not_answer_rests(database: Database, tmp_path: Path) 
             assert service.rows("story", id=50) == [{"id": 50, "title": "title 50"}]
         until(lambda: service.read("votes", story=50).status_code == 200)
         assert service.view("votes")["resting_tables"] == []
-        assert "table answers again" in service.log.read_text()
+        assert "table responds again" in service.log.read_text()

@@ -1,6 +1,6 @@
-"""Has the engine look for what nobody waits for any more, some times a second while anything runs upstream.
+"""Periodic check for abandoned lookups, several times a second while anything runs upstream.
 
-Not here: which lookups that concerns (`dataflow.engine.abandonment`); forwarded reads (`forward_tasks`).
+Not here: the choice of lookups (`dataflow.engine.abandonment`); forwarded reads (`forward_tasks`).
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from service.engine.reads.lookup_tasks import LookupTasks
 from service.engine.reads.refresh_tasks import Refreshing
 from service.protocol.counters import Counters
 
-#: Between two looks. `Limits.unawaited_looks` of them take longer than the second after which a reader comes back that
-#: heeds ``Retry-After``: its lookup has gone on.
+#: Interval between two checks. `Limits.unawaited_looks` checks take longer than the second after which a reader that
+#: heeds ``Retry-After`` returns, so its lookup is still running.
 LOOK_S = 0.3
 
 
 async def looks(dispatcher: Dispatcher, lookups: LookupTasks, refreshing: Refreshing, counters: Counters) -> None:
-    """For as long as the stream is up."""
+    """Runs the checks until cancelled."""
     begun = 0
     while dispatcher.running:
         await asyncio.sleep(LOOK_S)
-        # Once more, too, after what has begun and ended since: of its readers the engine notes what they left.
+        # One more check after the last lookup has ended: the engine notes what its readers abandoned.
         if lookups.in_flight or refreshing.in_flight or counters.lookups != begun:
             begun = counters.lookups
             dispatcher.step(CancelUnawaited())

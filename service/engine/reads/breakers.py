@@ -1,14 +1,14 @@
-"""Tables that are not asked for a while, since nothing that was asked of them came in time: a circuit breaker each.
+"""Circuit breakers: tables that receive no statements for a while after repeated timeouts.
 
-*Theory*: who asks a locked table waits for the statement timeout, holds a slot meanwhile, and is told nothing. After
-some such statements in a row the next ones are refused at once; one at a time tries whether the table answers again,
-after pauses that double (Nygard, *Release It!*, "Circuit Breaker").
+*Theory*: a statement on a locked table holds a slot until the statement timeout and returns nothing. After several such
+statements in a row, further ones are refused at once; one trial at a time, after pauses that double, tests whether the
+table responds (Nygard, *Release It!*, "Circuit Breaker").
 
-*Maintains*: `_of` has the tables of which the last statement that ended was not answered in time: by the statement
-timeout, or before its readers had gone, who wait for `patience_s` at least. A statement of several tables counts for
-each; whatever is answered closes the breakers of all its tables.
+*Maintains*: `_of` contains the tables whose last finished statement did not return in time: it hit the statement
+timeout, or its readers gave up after waiting at least `patience_s`. A statement on several tables counts for each; any
+result closes the breakers of all its tables.
 
-Not here: how many statements run at once (`slots`).
+Not here: the number of concurrent statements (`slots`).
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from service.engine.upstream.results import UpstreamError
 
 log = structlog.get_logger()
 
-#: So many statements in a row, and a table rests.
+#: Consecutive timeouts that open a breaker.
 MOST = 5
 FIRST_S, LONGEST_S = 1.0, 30.0
-#: What a statement ends with that nobody waits for any more.
+#: Error of a statement that was cancelled because no reader waited for it.
 ABANDONED = (asyncio.CancelledError, TimeoutError)
-#: Of a table that nobody has asked for so long since it might have been tried, it is not known that it does not answer.
+#: Time without statements, after the next trial is due, that resets a table's breaker.
 FORGOTTEN_S = 60.0
 
 
@@ -39,7 +39,7 @@ class _Breaker:
 
 
 class Breakers:
-    """One for each table that does not answer."""
+    """Breakers of the tables that do not respond."""
 
     def __init__(self, now_s: Callable[[], float] = monotonic, patience_s: float = 5.0) -> None:
         self._now_s = now_s
@@ -48,22 +48,23 @@ class Breakers:
 
     @property
     def resting(self) -> list[str]:
-        """The tables that are not asked, but for trials."""
+        """Tables whose breaker is open: they receive trials only."""
         since_s = self._now_s() - FORGOTTEN_S
         return sorted(table for table, b in self._of.items() if b.failures >= MOST and b.until_s > since_s)
 
     def check(self, tables: Collection[str]) -> None:
-        """Raises `UpstreamError` if one of the tables rests."""
+        """Raises `UpstreamError` if the breaker of one of the tables is open."""
         if self._of and (table := self._at_rest(tables)) is not None:
             raise UpstreamError(
                 "timeout",
-                f"Table {table} is not asked for a moment: what was asked of it lately was not answered in time.",
-                "See what locks it, or which of its queries lacks an index.",
+                f"Table {table} is not queried for a moment: its latest queries timed out.",
+                "Check the table for locks, and its queries for missing indexes.",
                 retryable=True,
             )
 
     def begin(self, tables: Collection[str]) -> None:
-        """A statement begins. Raises as `check`. Where a pause is over, this is the trial: others are still refused."""
+        """Registers a statement. Raises like `check`. If a pause is over, the statement is the trial; others are still
+        refused."""
         self.check(tables)
         for table in self._of.keys() & set(tables):
             breaker = self._of[table]
@@ -71,7 +72,7 @@ class Breakers:
                 breaker.until_s = self._now_s() + breaker.pause_s
 
     def end(self, tables: Collection[str], error: BaseException | None, took_s: float = 0.0) -> None:
-        """A statement has ended, after `took_s`."""
+        """Records the result of a statement that took `took_s`."""
         if error is None:
             if self._of:
                 self._close(tables)
@@ -92,13 +93,13 @@ class Breakers:
         for table in tables:
             breaker = self._of.pop(table, None)
             if breaker is not None and breaker.failures >= MOST:
-                log.info("table answers again", table=table)
+                log.info("table responds again", table=table)
 
     def _count(self, table: str) -> None:
         breaker = self._of.setdefault(table, _Breaker())
         breaker.failures += 1
         if breaker.failures == MOST:
-            log.warning("table does not answer in time; it is asked seldom until it does", table=table)
+            log.warning("table does not respond in time; it receives only trial queries until it does", table=table)
         elif breaker.failures > MOST:
             breaker.pause_s = min(2 * breaker.pause_s, LONGEST_S)
         if breaker.failures >= MOST:

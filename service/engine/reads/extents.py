@@ -1,6 +1,6 @@
-"""From a request to what the engine is to cover of each of its keys.
+"""Extents: how many rows of each key the engine has to cover for a request.
 
-Not here: when the leaf store has enough (`service.leaf_store.reader`), how the engine covers it (`dataflow.engine`).
+Not here: the test whether the leaf store covers enough (`service.leaf_store.reader`), covering (`dataflow.engine`).
 """
 
 from dataflow.engine.events import Ahead, Extent
@@ -10,14 +10,14 @@ from service.leaf_store.layout import HASH_BYTES
 from service.leaf_store.pages import Place, page_bounds, read_token
 from service.leaf_store.request import LeafRequest, Values, check_of
 
-#: Who wants more rows than this is taken to want all of them.
+#: A request for more rows than this covers the whole key.
 _MAX_ROWS_AHEAD = 100_000
 
 
 def extent_of(info: ViewInfo, values: Values, request: LeafRequest, factor: int = 1) -> Extent:
-    """What of each key is needed. `factor` times as many rows as the answer has, where it has a number.
+    """Returns the extent needed of each key: `factor` times the rows of the answer, if their number is known.
 
-    ValueError: the window's token is not one of this read.
+    Raises `ValueError` if the window's token does not belong to this read.
     """
     start = start_of(info, values, request)
     if not info.storage or not info.direct:
@@ -31,23 +31,23 @@ def extent_of(info: ViewInfo, values: Values, request: LeafRequest, factor: int 
 
 
 def start_of(info: ViewInfo, values: Values, request: LeafRequest) -> Place | None:
-    """The place that the request's token names. ValueError if it is not one of this read."""
+    """Returns the place named by the request's token. Raises `ValueError` if the token does not belong to this read."""
     if request.window is None or request.window.after is None:
         return None
     return read_token(request.window.after, check_of(info, values))
 
 
 def rows_needed(request: LeafRequest, start: Place | None) -> int | None:
-    """How many rows must be there from the part's start on, or from the token's row on; None: all of them."""
+    """Returns the number of rows needed from the page's start, or from the token's row; None: all rows."""
     bounds = page_bounds(request, start)
     if bounds.rows is None:
         return None
-    # Behind a page that is not the last, one more row says that there is another.
+    # One row beyond the page shows whether another page follows.
     return bounds.skip + (0 if start is None else start.copy) + bounds.rows + (not bounds.last)
 
 
 def rows_asked(info: ViewInfo, values: Values, request: LeafRequest) -> int | None:
-    """How far into a key a request reads, in rows; None if that is not known."""
+    """Returns how many rows of a key a request reads; None if that is not known."""
     start = start_of(info, values, request)
     rows = rows_needed(request, start)
     return None if rows is None else rows + (0 if start is None else start.rank)

@@ -1,12 +1,13 @@
-"""Which topics the workers follow, and which of them a commit has touched.
+"""Topics followed by the workers, and notifications of the commits that touch them.
 
-A topic is a worker's number for some keys of a view. The engine only tells that something of it was touched; the worker
-reads it and finds out what has changed.
+A topic is a worker's number for some keys of a view. The engine only notifies that one of them was touched; the worker
+reads the keys to find the changes.
 
-*Invariants*: every commit whose effects touch a key of a topic tells its worker; the engine has a `Pin` for each key of
-each topic. Another engine has none: its worker is told that all were touched, finds another epoch and pins anew.
+*Invariants*: every commit whose effects touch a key of a topic notifies its worker; the engine has a `Pin` for each key
+of each topic. A new engine has no pins: workers are notified that all topics were touched, see a new epoch and pin
+again.
 
-Not here: frames (`service.protocol.wire`), what a worker makes of it (`service.subscriptions`).
+Not here: frames (`service.protocol.wire`), subscriptions (`service.worker.subscriptions`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,13 +21,13 @@ from service.engine.views.registry import ViewRegistry
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 
-#: Told the numbers of topics that were touched, and up to which position that is known of all of them.
+#: Callback for the touched topics and a position that is known for all of them.
 Tell = Callable[[set[int], Position], None]
 _Follower = tuple["TopicsOfConnection", int]
 
 
 class Subscribed:
-    """All workers' topics. *Maintains*: `_followers` has them by each of their keys."""
+    """Topics of all workers. *Maintains*: `_followers` has the topics of each key."""
 
     def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter, registry: ViewRegistry) -> None:
         self._dispatcher = dispatcher
@@ -38,18 +39,18 @@ class Subscribed:
         dispatcher.on_start(self._restarted)
 
     def worker(self, tell: Tell) -> "TopicsOfConnection":
-        """The topics of a connection, none yet."""
+        """Returns a connection's topics, initially empty."""
         topics = TopicsOfConnection(self, tell)
         self._workers.add(topics)
         return topics
 
     @property
     def topics(self) -> int:
-        """How many there are, of all workers."""
+        """Number of topics of all workers."""
         return sum(len(worker.topics) for worker in self._workers)
 
     def follow(self, follower: _Follower, epoch: str, view: ViewId, keys: Sequence[Key]) -> None:
-        """Pins keys. ApiError ``upstream_unavailable``, ``must_refetch``, ``view_not_found``."""
+        """Pins keys. Raises ApiError(upstream_unavailable), ApiError(must_refetch) or ApiError(view_not_found)."""
         if not self._dispatcher.running:
             raise no_stream()
         if epoch != self._leaf.epoch:
@@ -63,7 +64,7 @@ class Subscribed:
             self._dispatcher.step(Pin(view, key))
 
     def unfollow(self, follower: _Follower, view: ViewId, keys: Sequence[Key]) -> None:
-        """The opposite."""
+        """Removes the pins of keys."""
         followers = self._followers.get(view, {})
         for key in keys:
             if follower in (of_key := followers.get(key, set())):
@@ -75,7 +76,7 @@ class Subscribed:
             self._followers.pop(view, None)
 
     def forget(self, worker: "TopicsOfConnection") -> None:
-        """A connection has ended."""
+        """Removes all topics of a closed connection."""
         self._workers.discard(worker)
 
     def _restarted(self) -> None:
@@ -100,7 +101,7 @@ class Subscribed:
 
 
 def _keys(effect: LeafEffect, followed: dict[Key, set[_Follower]]) -> Iterable[Key]:
-    """The keys among those that are followed whose rows, or whether there are any, an effect changes."""
+    """Returns the followed keys whose rows or coverage an effect changes."""
     match effect:
         case LeafChange():
             return effect.changes.keys() & followed.keys()
@@ -109,32 +110,29 @@ def _keys(effect: LeafEffect, followed: dict[Key, set[_Follower]]) -> Iterable[K
         case LeafEvict() if effect.key:
             return (effect.key,) if effect.key in followed else ()
         case _:
-            # Of the view as a whole.
+            # The effect concerns the whole view.
             return followed
 
 
 class TopicsOfConnection:
-    """The topics of one connection."""
-
     def __init__(self, subscribed: Subscribed, tell: Tell) -> None:
         self._subscribed = subscribed
         self.tell = tell
         self.topics: dict[int, tuple[ViewId, Sequence[Key]]] = {}
 
     def pin(self, topic: int, epoch: str, view: ViewId, keys: Sequence[Key]) -> None:
-        """Follow a topic; nothing happens if it is followed. ApiError."""
+        """Follows a topic; a topic that is already followed stays unchanged. Raises like `follow`."""
         if topic not in self.topics:
             self._subscribed.follow((self, topic), epoch, view, keys)
             self.topics[topic] = (view, keys)
 
     def unpin(self, topic: int) -> None:
-        """Not any more."""
         followed = self.topics.pop(topic, None)
         if followed is not None:
             self._subscribed.unfollow((self, topic), *followed)
 
     def close(self) -> None:
-        """The worker has gone."""
+        """Unfollows everything: the connection has ended."""
         for topic in list(self.topics):
             self.unpin(topic)
         self._subscribed.forget(self)

@@ -1,12 +1,12 @@
-"""Runs the statements of forwarded reads: equal ones one after the other, each for all who asked before it began.
+"""Statements of forwarded reads; concurrent reads of one statement share its result.
 
-A miss that everybody meets at once must not become as many statements. A statement's snapshot is taken after it began,
-so it serves every read that was asked by then. One whose answer was too large is not run again for a while.
+A popular miss must not become many equal statements. A statement's snapshot is taken after it begins, so it serves
+every read that arrived before. A statement whose result was too large is refused for a while.
 
-*Maintains*: of equal statements one runs at a time; what nobody waits for any more is not asked, and what runs then is
-ended after `GRACE_S`.
+*Maintains*: of equal statements one runs at a time; abandoned statements are not started, and running ones are
+cancelled after `GRACE_S`.
 
-Not here: what the statements are (`forwards`), what becomes of their rows (`misses`).
+Not here: the statements (`forwards`), the use of their rows (`misses`).
 """
 
 import asyncio
@@ -24,16 +24,19 @@ from service.engine.upstream.upstream import Lookups
 Queries = Sequence[tuple[str, Sequence[str | None]]]
 Found = asyncio.Future[ForwardRows]
 _Equal = tuple[tuple[str, tuple[str | None, ...]], ...]
-#: A statement that nobody waits for may go on for so long: most have ended by then, and ending one takes connections.
+#: Time that an abandoned statement may continue: most end within it, and a cancellation takes connections.
 GRACE_S = 0.5
-#: For so long an answer that was too large is taken to be so still.
+#: Time during which a result that was too large is assumed to be still too large.
 REFUSED_S = 60.0
 _MAX_REFUSED = 1000
 
 
 class ForwardTasks:
-    """*State*: `_waiting`, who gets the answer of the next statement; `_tasks` has one task for each that runs;
-    `_refused`, until when which statements (their digests) are not run, and why."""
+    """Running and waiting statements.
+
+    *State*: `_waiting`, futures of the reads that share the next statement; `_tasks`, one for each running statement;
+    `_refused`, by digest, the error and the end of a refusal.
+    """
 
     def __init__(self, lookups: Lookups, slots: Slots, most: AnswerSize) -> None:
         self._lookups = lookups
@@ -44,8 +47,8 @@ class ForwardTasks:
         self._tasks: dict[_Equal, asyncio.Task[None]] = {}
 
     def ask(self, queries: Queries, tables: Collection[str]) -> Found:
-        """What the upstream answers; whatever running them raises. Cancel it if nobody waits for it any more. `tables`:
-        what they read, as far as that is known."""
+        """Returns the upstream's result, or raises the error of the statement. Cancel the call to abandon it. `tables`:
+        the tables that the queries read, if known."""
         equal = tuple((sql, tuple(parameters)) for sql, parameters in queries)
         found: Found = asyncio.get_running_loop().create_future()
         if (refusal := self._refusal(equal)) is not None:
@@ -67,7 +70,7 @@ class ForwardTasks:
                             async with _while_waited_for(waiting):
                                 rows = await self._lookups.forward(equal, self._most)
                 except Exception as error:
-                    # Without a slot: whoever waits. Abandoned: nobody.
+                    # Still waiting without a slot. An abandoned statement has no waiters.
                     self._fail(equal, waiting or self._waiting.pop(equal, []), error)
                 else:
                     for found in waiting:
@@ -89,7 +92,7 @@ class ForwardTasks:
         self._refused[_digest(equal)] = (monotonic() + REFUSED_S, error)
 
     def _refusal(self, equal: _Equal) -> UpstreamError | None:
-        """Why these statements are not run, if they are not."""
+        """Returns the error that currently refuses these statements, if any."""
         if not self._refused:
             return None
         digest = _digest(equal)
@@ -97,13 +100,13 @@ class ForwardTasks:
         if refusal is not None and monotonic() >= until_s:
             del self._refused[digest]
             return None
-        # Another one each time: what is raised grows by its traceback.
+        # A new exception each time, since raising one extends its traceback.
         return None if refusal is None else UpstreamError(refusal.code, refusal.detail, refusal.hint)
 
 
 @asynccontextmanager
 async def _while_waited_for(waiting: Sequence[Found]) -> AsyncIterator[None]:
-    """Ends what runs inside, by TimeoutError, once nobody waits for it any more."""
+    """Cancels the body, by TimeoutError, once no read waits for it."""
     loop = asyncio.get_running_loop()
     ended = False
     async with asyncio.timeout(None) as limit:
@@ -121,5 +124,5 @@ async def _while_waited_for(waiting: Sequence[Found]) -> AsyncIterator[None]:
 
 
 def _digest(equal: _Equal) -> bytes:
-    """A short name for statements and parameters, whose texts may be long."""
+    """Short key for statements and parameters, whose texts may be long."""
     return blake2b(repr(equal).encode(errors="surrogatepass"), digest_size=16).digest()

@@ -1,7 +1,6 @@
-"""Reads that are answered by the upstream itself: a view's own SQL with its parameters' values.
+"""Forwarded reads: a view's own SQL with parameter values, answered by the upstream.
 
-Not here: when a read is forwarded (`dataflow.engine`), at which version its rows are exact
-(`dataflow.engine.forwarded_reads`).
+Not here: when a read is forwarded (`dataflow.engine`), the version of its rows (`dataflow.engine.forwarded_reads`).
 """
 
 import re
@@ -25,9 +24,10 @@ from service.leaf_store.request import Values, request_of
 from service.leaf_store.writer import LeafWriter
 from service.protocol.wire import ReadItem
 
-#: Characters of a query whose form with numbered parameters is remembered.
+#: Maximum length of a query whose form with numbered parameters is cached.
 _MAX_REMEMBERED = 4000
-#: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
+#: Quoted text, comments and casts, which may look like parameters; then the parameters ``:name``, ``$1``, ``?``
+#: (PostgreSQL manual, 4.1).
 _TOKEN = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
       | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$ | ::
@@ -37,10 +37,10 @@ _TOKEN = re.compile(
 
 
 def forward_query(plan: ViewPlan, info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
-    """The statement to run, and its parameters' texts; a list is an array's."""
+    """Returns the statement to run and its parameters' texts; a list is sent as an array."""
     if isinstance(plan.view, RefreshView):
         return plan.sql, list(request_of(info, values).keys[0])
-    # A parameter that is used twice has one value.
+    # A parameter that occurs twice has one value.
     given = {p.name: (value, p) for p, value in zip(info.parameters, values, strict=True)}
     lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is ParameterRole.LIST)
     if plan.template:
@@ -52,9 +52,10 @@ def forward_query(plan: ViewPlan, info: ViewInfo, values: Values) -> tuple[str, 
 
 
 def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...] = ()) -> str:
-    """The SQL with its parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …
+    """Rewrites the parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …
 
-    One of `lists` (name and type of the members) stands in ``IN (…)`` or ``ANY (…)``: as a query of its members.
+    A parameter in `lists` (name and type of its elements) occurs in ``IN (…)`` or ``ANY (…)`` and becomes a subquery of
+    its elements.
     """
     return (_remembered if len(sql) <= _MAX_REMEMBERED else _forward_sql)(sql, parameters, lists)
 
@@ -76,7 +77,7 @@ def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, 
         place = f"${parameters.index(name) + 1}"
         if name not in members:
             return place + (match["array"] or "")
-        # With a cast to an array it can only stand in ANY.
+        # With a cast to an array it can only occur in ANY.
         return place + match["array"] if match["array"] else f"SELECT unnest({place}::{members[name]}[])"
 
     return _TOKEN.sub(numbered, sql).rstrip().rstrip(";")
@@ -86,25 +87,25 @@ _remembered = lru_cache(maxsize=1024)(_forward_sql)
 
 
 def check_columns(plans: Sequence[ViewPlan], found: Sequence[tuple[AnswerColumn, ...]]) -> None:
-    """ApiError if an answer has other columns than its view."""
+    """Raises ApiError(view_building) if the result's columns differ from the view's."""
     for plan, columns in zip(plans, found, strict=True):
         if not plan.answers(columns):
-            reason = f"The columns of view {plan.view.name!r} have changed; it is being planned anew."
+            reason = f"The columns of view {plan.view.name!r} have changed; it is being planned again."
             raise ApiError("view_broken", reason, retryable=True)
 
 
 def check_registered(leaf: LeafWriter, views: Iterable[InstalledView]) -> None:
-    """ApiError if a view was replaced or dropped since it was asked for."""
+    """Raises `ApiError` if a view was replaced or dropped since the request arrived."""
     for view in views:
         if not leaf.has(view.id):
-            detail = f"View {view.plan.view.name!r} was replaced or dropped in this moment."
+            detail = f"View {view.plan.view.name!r} was replaced or dropped meanwhile."
             raise ApiError("view_building", detail, "Ask again.")
 
 
 def forwarded_answers(
     leaf: LeafWriter, views: Sequence[InstalledView], items: Sequence[ReadItem], found: Sequence[Sequence[Row]]
 ) -> list[StoredAnswer]:
-    """`forwarded_answer` of each item. ApiError also if a view is gone."""
+    """Returns the `forwarded_answer` of each item. Raises also `ApiError` if a view was dropped."""
     check_registered(leaf, views)
     return [
         forwarded_answer(leaf, view.id, view.plan, rows, item.values, item.window)
@@ -115,9 +116,10 @@ def forwarded_answers(
 def forwarded_answer(
     leaf: LeafWriter, id_: ViewId, plan: ViewPlan, rows: Sequence[Row], values: Values, window: PageWindow | None
 ) -> StoredAnswer:
-    """The answer that the leaf store would give, from the upstream's rows (the view's output columns, in its order).
+    """Builds the leaf store's answer from the upstream's rows (the view's output columns, in its order).
 
-    Raises ApiError for a part of what only the upstream can order, and for values that the plan does not know.
+    Raises `ApiError` for a page of rows in an order that only the upstream can produce, and for values unknown to the
+    plan.
     """
     view = plan.view
     try:
@@ -127,7 +129,7 @@ def forwarded_answer(
         if all(term.column in shown for term in view.order):
             return leaf.render(id_, _relation_rows(view, rows), values, window)
     except EvaluationError as error:
-        # A label that a type has since: the view is planned anew when that is noticed.
+        # A label added to an enum type since: the view is planned again when the change is noticed.
         raise ApiError("view_broken", f"{error}.", retryable=True) from None
     if window is not None:
         raise ApiError(

@@ -1,7 +1,7 @@
-"""Runs the engine's lookups upstream, a bounded number at once.
+"""Tasks that run the engine's lookups upstream, a bounded number at once.
 
-Not here: how one is run and versioned (`service.engine.upstream.upstream`); which are wanted (`dataflow.engine`); what
-is looked up whole and has many rows (`loading`).
+Not here: running and versioning of one lookup (`service.engine.upstream.upstream`), the choice of lookups
+(`dataflow.engine`), initial loads (`service.engine.initial_load.loads`).
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 
-#: Failures that every lookup of the relation will meet. Others are about one key, or about now.
+#: Failures that affect every lookup of the relation. Others concern one key, or are temporary.
 BREAKING = frozenset({"missing", "denied"})
 
 
 @dataclass(slots=True)
 class LookupCounts:
-    """What was looked up for a node of the engine."""
+    """Lookup counts of an engine node."""
 
     lookups: int = 0
     keys: int = 0
@@ -44,9 +44,9 @@ class LookupCounts:
 class LookupTasks:
     """One task for each lookup in flight.
 
-    Maintains: `_tasks` holds those that have not reported. After `restart` none of before reports any more.
-    `counts` is by node, of this engine; nodes that are gone may stay in it for a while. A lookup by keys is broken off
-    when it brings more than `of_keys`.
+    Maintains: `_tasks` contains the lookups without a result. After `restart`, earlier lookups report nothing. `counts`
+    is by node of this engine; removed nodes may remain for a while. A lookup by keys is aborted when its rows exceed
+    `of_keys`.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class LookupTasks:
 
     @property
     def in_flight(self) -> int:
-        """Lookups that have not reported."""
+        """Number of lookups without a result."""
         return len(self._tasks)
 
     def restart(self, catalog: Catalog) -> None:
-        """A new engine, over `catalog`: the old one's lookups are of no use."""
+        """Discards the lookups of the old engine; the new one uses `catalog`."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -86,8 +86,8 @@ class LookupTasks:
         self._catalog = catalog
 
     def on_everything(self, take: Callable[[Lookup], None], cancel: Callable[[LookupId], None]) -> None:
-        """Lookups of everything are handed to `take`, which may `start` them here; those that are not here are
-        cancelled by `cancel`."""
+        """Registers `take` for lookups of all rows, which may `start` them here, and `cancel` for lookups that do not
+        run here."""
         self._of_everything, self._cancel_other = take, cancel
 
     def _take(self, lookup: Lookup) -> None:
@@ -97,7 +97,7 @@ class LookupTasks:
             self._of_everything(lookup)
 
     def start(self, lookup: Lookup) -> None:
-        """Runs a lookup, whose answer is handed to the engine at once."""
+        """Runs a lookup and hands its result to the engine at once."""
         self._tasks[lookup.id] = asyncio.get_running_loop().create_task(self._run(lookup))
 
     def _cancel(self, cancel: CancelLookup) -> None:
@@ -114,10 +114,14 @@ class LookupTasks:
         except UpstreamError as error:
             event = self._failed(lookup, error)
         except Exception:
-            # A bug of ours. Whoever waits is told, instead of waiting for ever.
+            # A bug in the service. Waiting reads get an error instead of waiting forever.
             self._counters.lookup_failures += 1
             log.exception("lookup failed", relation=table_of(lookup.relation))
-            event = LookupFailed(lookup.id, "A lookup failed inside the service; its log says more.", retryable=False)
+            event = LookupFailed(
+                lookup.id,
+                "A lookup failed because of an internal error; the service's log has the cause.",
+                retryable=False,
+            )
         del self._tasks[lookup.id]
         self._dispatcher.step(event)
 
@@ -151,7 +155,7 @@ class LookupTasks:
         of_node.duration_s += took_s
 
     def _forget_nodes(self) -> None:
-        """Before there is one more, nodes that went with their views."""
+        """Removes the counts of nodes that were dropped with their views, before one is added."""
         engine = self._dispatcher.engine
         if engine is not None:
             self.counts = {node: counts for node, counts in self.counts.items() if node in engine.graph.by_id}

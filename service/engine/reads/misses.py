@@ -1,10 +1,10 @@
-"""Reads that missed: from a worker's request to its reply.
+"""Missed reads, from a worker's request to its reply.
 
-A read that wants the first rows of a key asks the engine for about so many. If they are not enough when it answers
-(fewer are as the answer wants them, or they tie), the read is asked again, for more, and in the end for the whole key.
+A read of the first rows of a key requests about that many from the engine. If they do not suffice when the engine
+answers (the answer filters rows, or ties remain), the read is repeated for more rows, and finally for the whole key.
 
-Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never used twice, over
-all engines of this process; all answers of a read are read in one transaction of the leaf store.
+Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never reused, across all
+engines of this process; all answers of a read come from one transaction of the leaf store.
 
 Not here: filling (`dataflow.engine`); frames (`service.protocol.wire`).
 """
@@ -45,30 +45,30 @@ from service.protocol.wire import AnswerSource, ReadItem, ReadReply
 
 log = structlog.get_logger()
 
-#: Rounds in which a read asks for twice as many rows as before; then it asks for whole keys.
+#: Rounds in which a read doubles its number of rows; after them it requests whole keys.
 _MAX_ROUNDS = 10
 
 
 @dataclass(eq=False, slots=True)
 class PendingRead:
-    """A read that the engine has not answered."""
+    """Read that waits for the engine."""
 
     items: Sequence[ReadItem]
-    #: The views of `items`, as they were when it was asked.
+    #: Views of `items` when the request arrived.
     views: list[InstalledView]
     requests: list[LeafRequest]
     reply: asyncio.Future[ReadReply]
-    #: Which the engine knows it by: another one each time that it is asked.
+    #: Id used by the engine; each repetition has a new one.
     id: ReadId
     rounds: int = 0
-    #: The upstream's answer, while it is asked.
+    #: Running upstream query, if any.
     found: Found | None = None
-    #: Rows of a forwarded read, by item, while the engine finds out at which position they are exact.
+    #: Rows of a forwarded read, by item, until the engine has determined their position.
     forwarded: list[list[Row]] | None = None
 
     @property
     def forwards(self) -> bool:
-        """Whether it does not wait for what is missing: all its views say so."""
+        """True if all views of the read are configured to forward misses."""
         return all(view.definition.options.serving.forwards for view in self.views)
 
 
@@ -105,11 +105,10 @@ class Misses:
 
     @property
     def pending(self) -> int:
-        """Reads that wait."""
         return len(self._pending)
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Fills what is missing; all answers are of one position. While there is no stream, the upstream answers past
+        """Fills missing keys and returns all answers at one position. Without a stream, the upstream answers instead of
         the store. Raises `ApiError`."""
         started_s = perf_counter()
         if self._dispatcher.running:
@@ -145,15 +144,15 @@ class Misses:
             self._pending.pop(pending.id, None)
             if pending.found is not None:
                 pending.found.cancel()
-            # The error's traceback has this frame: it is not to lead back to the error by the future.
+            # The error's traceback references this frame: remove the reference from the frame to the error.
             del pending
 
     async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
-        """All answers are the upstream's as it is now; whatever the stream has brought so far, if there is one at all.
-        They have all of `minimum`. Raises `ApiError`."""
+        """Returns all answers from the upstream's current state, with or without a stream. Their snapshot includes
+        `minimum`. Raises `ApiError`."""
         asked_ms = wall_ms()
         if not items:
-            # Those that a worker knows the answers of: a parameter is NULL.
+            # Items whose answer the worker knows, since a parameter is NULL.
             return ReadReply([], minimum or 0, asked_ms, AnswerSource.CURRENT)
         views = [self.readable(item, building=True) for item in items]
         try:
@@ -178,17 +177,17 @@ class Misses:
         )
 
     async def _without_stream(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Have the upstream answer, since nothing can be filled. Views are known from the first stream on, as is what
-        hits show meanwhile: no other answer may go back behind that."""
+        """Answers upstream while nothing can be filled. Views are known from the first stream on, and hits are still
+        served from the store: no other answer may be older than those."""
         registered = [self._registry.views.get(item.view) for item in items]
         state = self._leaf.reader.state()
         if state is None or any(view is not None and view.installed is None for view in registered):
             raise no_stream()
-        # A store that has had no stream yet shows nothing.
+        # Before the first stream, the store serves no hits.
         return await self.forward(items, state.position or None)
 
     def _missed(self, items: Sequence[ReadItem]) -> list[MissCounts]:
-        """The counts of the views that are read, of each once."""
+        """Returns the counters of the views that are read, once each."""
         names = dict.fromkeys(item.view for item in items)
         return [self._registry.views[name].missed for name in names if name in self._registry.views]
 
@@ -203,7 +202,8 @@ class Misses:
         return ReadId(next(self._ids))
 
     def _keys(self, pending: PendingRead, wanted: Iterable[int]) -> tuple[tuple[ViewId, Key, Extent], ...]:
-        """What the engine is to cover for these items. ValueError: a token is not one of its read."""
+        """Returns the keys and extents that the engine has to cover. Raises `ValueError` for a token of another
+        read."""
         keys: list[tuple[ViewId, Key, Extent]] = []
         for i in wanted:
             view, request = pending.views[i].id, pending.requests[i]
@@ -216,7 +216,8 @@ class Misses:
         return tuple(keys)
 
     def readable(self, item: ReadItem, *, building: bool = False) -> InstalledView:
-        """The installation that answers a read. Raises `ApiError`. `building`: also one that is not loaded yet."""
+        """Returns the installation that answers a read; with `building`, also one that is still loading. Raises
+        `ApiError`."""
         name = item.view
         registered = self._registry.views.get(name)
         if registered is None:
@@ -225,7 +226,7 @@ class Misses:
         if installed is None or installed.status is Status.BROKEN:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
         if installed.status is Status.ELSEWHERE:
-            detail = f"View {name!r} is kept whole by another shard."
+            detail = f"View {name!r} is fully materialized by another shard."
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
         building = building or installed.definition.options.serving.forwards
         if installed.status is Status.BUILDING and (installed.tombstone or not building):
@@ -237,7 +238,7 @@ class Misses:
         return installed
 
     def fail_all(self, error: ApiError) -> None:
-        """No pending read will be answered: the engine or the stream is gone."""
+        """Fails all pending reads: the engine or the stream is lost."""
         for pending in list(self._pending.values()):
             self._fail(pending, error)
         self._pending.clear()
@@ -257,7 +258,7 @@ class Misses:
         if state is None or (missing and pending.rounds >= _MAX_ROUNDS):
             raise InvariantViolation(f"read {effect.read} was answered, but the leaf store has a hole for it")
         if missing:
-            # In a step of its own: it may take away what another answer of this one rests on.
+            # In a step of its own, since it may evict rows that another answer of this read needs.
             asyncio.get_running_loop().call_soon(self._ask_again, pending, missing)
             return
         for view, item, request in zip(pending.views, pending.items, pending.requests, strict=True):
@@ -267,7 +268,7 @@ class Misses:
         pending.reply.set_result(ReadReply(complete, state.position, state.at_ms))
 
     def _ask_again(self, pending: PendingRead, missing: list[int]) -> None:
-        """What was there was not enough for these items. In the last round, whole keys are asked for, of all items."""
+        """Repeats the read, since these items had too few rows. The last round requests whole keys of all items."""
         if pending.reply.done() or self._pending.pop(pending.id, None) is None:
             return
         try:
@@ -299,7 +300,7 @@ class Misses:
         return self._forwards.ask(queries, frozenset[str]().union(*(view.plan.shared_by for view in views)))
 
     def _forwarded(self, read: ReadId, answer: Found) -> None:
-        """The upstream has answered."""
+        """Handles the upstream's result."""
         pending = self._pending.get(read)
         if pending is None or answer.cancelled():
             return
@@ -352,7 +353,8 @@ class Misses:
 
 
 def _problem_of(pending: PendingRead, answer: Found) -> ApiError | None:
-    """Why the upstream's answer is none. Without a traceback: that would lead from the reply to the read, and back."""
+    """Converts a failed upstream result to an error, without traceback, which would form a reference cycle with the
+    read."""
     error = answer.exception()
     if error is not None:
         return forward_problem(error)
@@ -364,7 +366,7 @@ def _problem_of(pending: PendingRead, answer: Found) -> ApiError | None:
 
 
 def _fits(info: ViewInfo, item: ReadItem) -> bool:
-    """Whether the values can be those of this view's parameters."""
+    """True if the values match the types of the view's parameters."""
     lists = [parameter.role is ParameterRole.LIST for parameter in info.parameters]
     return lists == [isinstance(value, tuple) for value in item.values]
 

@@ -1,13 +1,13 @@
-"""Fills keys that will be read before anybody reads them: at the start of a session, and when somebody asks.
+"""Prewarming: fills keys before they are read, at the start of a session and on request.
 
-Keys come hottest first, as the access log has them: the texts of a view's parameters in the order of its parameters, a
-list's as JSON. They are ordinary reads, many keys at once, so that what they miss is looked up with ``= ANY``.
+Keys are ordered by frequency, hottest first, in the form of the access log: texts of a view's parameters in their
+order, lists as JSON. They are ordinary reads of many keys at once, so their misses are looked up with ``= ANY``.
 
-*Invariants*: one batch is under way at a time, and none is begun while readers wait for what they missed (for a short
-while: a busy site has always one that does); nothing is filled above `SHARE` of the memory budget, so that filling
-evicts nothing; keys that cannot be filled are counted and left out, and never end the others.
+*Invariants*: one batch runs at a time, and none begins while readers wait for misses (up to a short limit, since a busy
+site always has one); no key is filled above `SHARE` of the memory budget, so prewarming evicts nothing; keys that
+cannot be filled are counted and skipped.
 
-Not here: which keys are worth it (`dataflow.spark`, docs/workload.md).
+Not here: the choice of keys (`dataflow.spark`, docs/workload.md).
 """
 
 import asyncio
@@ -35,21 +35,21 @@ log = structlog.get_logger()
 
 #: Keys of one read: about as many as one lookup takes.
 BATCH_KEYS = 200
-#: Of the memory budget; what readers ask for finds room beside it.
+#: Fraction of the memory budget that may be used; the rest is left to readers.
 SHARE = 0.8
-#: How long a batch waits for readers' misses, at most, and how often it looks.
+#: Maximum time that a batch waits for readers' misses, and the interval of checks.
 _POLITE_S, _LOOK_S = 0.2, 0.005
-#: A batch that fails and may be tried again is, so often.
+#: Number of attempts for a batch that fails with a retryable error.
 _TRIES = 5
-#: Problems that one key may have and others not.
+#: Errors that may concern one key only.
 _OF_A_KEY = frozenset({"upstream_refused", "query_failed", "parameter_type", "too_large"})
-#: Fillings that are remembered.
+#: Number of requests remembered.
 _KEPT = 50
 
 
 @dataclass(slots=True)
 class Filling:
-    """What became of one request: of `keys`, how many were filled (or were there), and how many cannot be."""
+    """Progress of one request: of `keys`, how many are filled, and how many cannot be."""
 
     view: str
     keys: int
@@ -60,14 +60,14 @@ class Filling:
     reason: str | None = None
 
     def stop(self, reason: str) -> None:
-        """No more of it is filled."""
+        """Ends the request for `reason`."""
         self.status, self.reason = "stopped", reason
 
 
 class Prewarm:
     """Fills keys, one request after another.
 
-    *State*: `_fillings`, those asked for last, the newest last; `_tasks`, those that nobody waits for.
+    *State*: `_fillings`, the latest requests, newest last; `_tasks`, requests that run in the background.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Prewarm:
         self._tasks: set[asyncio.Task[Filling]] = set()
 
     async def fill(self, view: str, keys: Sequence[Sequence[str | None]]) -> Filling:
-        """Fills these keys of a view, in their order; returns when it is done or has stopped, and says which.
+        """Fills keys of a view in the given order and returns the final progress.
 
-        Raises `ApiError` ``view_not_found``.
+        Raises ApiError(view_not_found).
         """
         return await self._run(self._asked(view, keys), keys)
 
     def begin(self, view: str, keys: Sequence[Sequence[str | None]]) -> Filling:
-        """As `fill`, without waiting for it: `fillings` says how far it is."""
+        """Starts a `fill` in the background; `fillings` shows its progress."""
         filling = self._asked(view, keys)
         task = asyncio.get_running_loop().create_task(self._run(filling, keys))
         self._tasks.add(task)
@@ -98,11 +98,11 @@ class Prewarm:
         return filling
 
     def fillings(self) -> list[dict[str, Any]]:
-        """How far the last ones are, for ``GET /v1/prewarm``."""
+        """Progress of the latest requests, for ``GET /v1/prewarm``."""
         return [asdict(filling) for filling in self._fillings]
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Cancels running requests."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -121,14 +121,14 @@ class Prewarm:
                 filling.status = "running"
                 await self._fill(filling, keys)
         except asyncio.CancelledError:
-            filling.stop("The engine process stops.")
+            filling.stop("The engine process is shutting down.")
             raise
         except ApiError as error:
             filling.stop(error.detail)
         except Exception:
-            # A bug of ours. Nobody may wait for this task.
+            # A bug in the service. The task may have no awaiter, so its error is logged here.
             log.exception("pre-warming failed", view=filling.view)
-            filling.stop("It failed inside the service; its log says more.")
+            filling.stop("Prewarming failed because of an internal error; the service's log has the cause.")
         if filling.status == "running":
             filling.status = "done"
         log.info("pre-warmed", **asdict(filling))
@@ -149,25 +149,27 @@ class Prewarm:
             await self._read(filling, items[start : start + BATCH_KEYS])
 
     def _info(self, view: str) -> ViewInfo | None:
-        """What readers know of it; None if it is kept whole, so that nothing is to be filled. ApiError."""
+        """Returns the readers' description of the view; None for a fully materialized view, which has nothing to fill.
+        Raises `ApiError`."""
         registered = self._registry.views.get(view)
         installed = None if registered is None else registered.installed
         if registered is None or installed is None or installed.is_buried:
-            raise ApiError("view_broken", f"View {view!r} does not answer.")
+            raise ApiError("view_broken", f"View {view!r} cannot be read.")
         engine = self._dispatcher.engine
         leaf = None if engine is None else engine.graph.leaves.get(installed.id)
         return None if leaf is not None and leaf.full else self._leaf.info(installed.id)
 
     async def _politely(self) -> None:
-        """Lets readers go first who wait for what they missed."""
+        """Waits for readers' pending misses, up to a limit."""
         loop = asyncio.get_running_loop()
         limit = loop.time() + _POLITE_S
         while self._reads.pending and loop.time() < limit:
             await asyncio.sleep(_LOOK_S)
 
     async def _read(self, filling: Filling, items: Sequence[ReadItem], tries: int = _TRIES) -> None:
-        """Reads a batch. One that is refused, or answered past the store, for a reason of one of its keys is taken
-        apart: the others may be filled. (Both pass, too: nothing is stored of a table that has just joined.)"""
+        """Reads a batch. One that is refused, or answered upstream, because of one of its keys is split, so that the
+        others are filled. (Both cases can be temporary: nothing is cached for a table just added to the publication.)
+        """
         waits = Backoff()
         for left in reversed(range(tries)):
             try:
@@ -191,18 +193,18 @@ class Prewarm:
         await self._read(filling, items[half:], tries=1)
 
     def _forwards(self, item: ReadItem) -> bool:
-        """Whether what is missing is always answered by the upstream, and filled behind that."""
+        """True if the upstream always answers misses of the item, which are filled in the background."""
         registered = self._registry.views.get(item.view)
         return registered is not None and registered.definition.options.serving.forwards
 
 
 def items_of(info: ViewInfo, keys: Sequence[Sequence[str | None]]) -> list[ReadItem]:
-    """Reads of those of these keys that are the view's."""
+    """Builds the reads of those keys that fit the view's parameters."""
     arguments = Arguments(info, BATCH_KEYS)
     found: list[ReadItem] = []
     for key in keys:
         try:
-            # By name: the view may be replaced by one with the same parameters meanwhile.
+            # By name, since the view may be replaced meanwhile by one with the same parameters.
             found.append(ReadItem(info.name, arguments.values(_by_name(info, key))))
         except (ApiError, ValueError):
             continue
@@ -210,9 +212,10 @@ def items_of(info: ViewInfo, keys: Sequence[Sequence[str | None]]) -> list[ReadI
 
 
 def _by_name(info: ViewInfo, key: Sequence[str | None]) -> dict[str, Value | list[Value]]:
-    """Parameters by name. ValueError: they are not the view's, or come from tokens, of which logs have hashes."""
+    """Returns parameters by name. Raises `ValueError` if they do not fit the view, or are claims of tokens, which logs
+    contain only as hashes."""
     if info.claims:
-        raise ValueError("the view answers by the token of who asks")
+        raise ValueError("the view has a parameter that is a claim of the reader's token")
     given: dict[str, Value | list[Value]] = {}
     for parameter, text in zip(info.parameters, key, strict=True):
         if parameter.role is ParameterRole.LIST and text is not None:

@@ -1,9 +1,9 @@
-"""Runs refreshed views' SQL upstream, one task for each key, and lets the keys of views that expire expire.
+"""Tasks that run refreshed views' SQL upstream, one for each key, and timers that expire keys of TTL views.
 
-Invariants: every `Refresh` ends in one `RefreshDone` or `RefreshFailed`, unless it was cancelled or belongs to an
-engine that is gone; a covered key of a view that expires has one timer.
+Invariants: every `Refresh` ends in one `RefreshDone` or `RefreshFailed`, unless it was cancelled or belongs to a
+discarded engine; a covered key of a TTL view has one timer.
 
-Not here: when a key is stale, who waits for it (`dataflow.engine.refreshed_views`).
+Not here: stale keys and their readers (`dataflow.engine.refreshed_views`).
 """
 
 import asyncio
@@ -28,12 +28,15 @@ from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 
-#: Failures that every key of the view will meet.
+#: Failures that affect every key of the view.
 _BREAKING = frozenset({"missing", "denied"})
 
 
 class Refreshing:
-    """*State*: `_tasks`, refreshes that have not reported; `_timers`, by view and key, what lets a key expire."""
+    """Running refreshes and timers.
+
+    *State*: `_tasks`, refreshes without a result; `_timers`, the expiry timers by view and key.
+    """
 
     def __init__(
         self,
@@ -59,11 +62,11 @@ class Refreshing:
 
     @property
     def in_flight(self) -> int:
-        """Refreshes that have not reported."""
+        """Number of refreshes without a result."""
         return len(self._tasks)
 
     def restart(self) -> None:
-        """A new engine: the old one's keys are gone."""
+        """Cancels all refreshes and timers of the old engine."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -93,14 +96,16 @@ class Refreshing:
         except UpstreamError as error:
             self._counters.refresh_failures += 1
             log.warning("refresh failed", view=view.name if view else None, reason=str(error), code=error.code)
-            # With parameters, the failure may be one value's: it must not break the view for all others.
+            # With parameters, the failure may concern one value only, so it must not break the view.
             breaks = error.code in _BREAKING and not refresh.key
             event = RefreshFailed(refresh.id, error.told, error.retryable, breaks, upstream_code(error))
         except Exception:
-            # A bug of ours. Whoever waits is told, instead of waiting for ever.
+            # A bug in the service. Waiting reads get an error instead of waiting forever.
             self._counters.refresh_failures += 1
             log.exception("refresh failed", view=view.name if view else None)
-            event = RefreshFailed(refresh.id, "A refresh failed inside the service; its log says more.", False)
+            event = RefreshFailed(
+                refresh.id, "A refresh failed because of an internal error; the service's log has the cause.", False
+            )
         del self._tasks[refresh.id]
         self._dispatcher.step(event)
         if view is not None and view.ttl_ms is not None and self._is_stored(refresh):
@@ -112,7 +117,9 @@ class Refreshing:
             started_s = perf_counter()
             found = await self._lookups.forward([(plan.sql, list(refresh.key))], self._most)
         if not plan.answers(found.columns[0]):
-            return RefreshFailed(refresh.id, "The columns of its answer have changed.", retryable=False, breaks=True)
+            return RefreshFailed(
+                refresh.id, "The columns of the query's result have changed.", retryable=False, breaks=True
+            )
         self._counters.refreshes += 1
         self._counters.refresh_rows += len(found.rows[0])
         if (registered := self._registry.views.get(view.name)) is not None:
@@ -127,7 +134,7 @@ class Refreshing:
         return leaf is not None and refresh.key in leaf.coverage
 
     def _expire_at(self, refresh: Refresh, time: float) -> None:
-        """A key that was just stored expires; nothing happens if it was filled again by then."""
+        """Expires a stored key at `time`, unless it has been filled again by then."""
         at = (refresh.view, refresh.key)
         old = self._timers.pop(at, None)
         if old is not None:

@@ -1,10 +1,10 @@
-"""How many statements run upstream at once on behalf of reads, and how many of them read one table.
+"""Slots: limits on the concurrent upstream statements of reads, in total and for each table.
 
-*Theory*: a table that is locked, or slow, holds who asks for it until the statement times out. Of all statements that
-may run, one table has a share only: others are read meanwhile. One that does not answer at all is not asked for a while
-(`breakers`).
+*Theory*: a locked or slow table blocks its statements until they time out. One table may use only a share of all slots,
+so reads of other tables continue. A table that does not respond at all is not queried for a while (`breakers`).
 
-*Maintains*: whoever waits would be too many, by all or by a table; of equal ones who came first is first.
+*Maintains*: a statement waits only if it would exceed a limit; otherwise equal waiters are served first come, first
+served.
 """
 
 import asyncio
@@ -17,25 +17,26 @@ from service.engine.reads.breakers import ABANDONED, Breakers
 
 
 class Slots:
-    """``async with slots.of(tables): …`` runs a statement that reads these tables."""
+    """Limiter of statements: ``async with slots.of(tables): …`` runs a statement that reads these tables."""
 
     def __init__(self, total: int, patience_s: float = 5.0) -> None:
-        """`patience_s`: how long a reader waits at least."""
+        """`patience_s`: minimum time that a reader waits."""
         self.breakers = Breakers(patience_s=patience_s)
-        #: Statements that were ended since nobody waited for them any more.
+        #: Abandoned statements that were cancelled.
         self.abandoned = 0
         self._free = total
-        #: As of the engine's lookups (`dataflow.engine.limits`).
+        #: Equal to the limit of the engine's lookups (`dataflow.engine.limits`).
         self._share = max(1, total * 2 // 3)
         self._running = Counter[str]()
         self._waiting: deque[tuple[Collection[str], asyncio.Future[None]]] = deque()
 
     def of(self, tables: Collection[str]) -> "_Slot":
-        """A slot for a statement; its tables may not be known. To enter it raises `UpstreamError` where one rests."""
+        """Returns a context manager for a statement; its tables may be unknown. Entering it raises `UpstreamError` if
+        the breaker of a table is open."""
         return _Slot(self, tables)
 
     async def take(self, tables: Collection[str]) -> None:
-        """Returns once there is a slot."""
+        """Returns once a slot is free."""
         if self._fits(tables):
             self._count(tables, 1)
             return
@@ -51,12 +52,12 @@ class Slots:
             raise
 
     def give(self, tables: Collection[str]) -> None:
-        """A statement has ended."""
+        """Releases the slot of a finished statement."""
         self._count(tables, -1)
         for waiting in list(self._waiting):
             if not self._free:
                 return
-            # Of one that was cancelled the task has yet to hear of it.
+            # A cancelled waiter whose task has not run yet.
             if not waiting[1].done() and self._fits(waiting[0]):
                 self._waiting.remove(waiting)
                 self._count(waiting[0], 1)
@@ -72,8 +73,6 @@ class Slots:
 
 
 class _Slot:
-    """For one statement."""
-
     def __init__(self, slots: Slots, tables: Collection[str]) -> None:
         self._slots = slots
         self._tables = tables

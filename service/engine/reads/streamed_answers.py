@@ -1,12 +1,13 @@
-"""Answers too large to be held: the upstream's rows as they come, for one client, past the store.
+"""Streamed answers: upstream rows sent to one client as they arrive, for answers too large to hold in memory.
 
-A view has its large answers so (`large_answers`). Each is run on a connection of its own: a client may take its time,
-and what it has not taken stays with the database.
+Views opt in with `large_answers`. Each answer runs on a connection of its own: a client may be slow, and unread rows
+stay in the database.
 
-*Invariants*: no more of an answer is in memory than some thousand rows; a statement ends when its client has left, or
-after `_LONGEST_S`; of a whole service so few run that they do not take the database's connections.
+*Invariants*: at most some thousand rows of an answer are in memory; a statement ends when its client disconnects, or
+after `_LONGEST_S`; the number of concurrent answers of the service is limited, so that they do not exhaust the
+database's connections.
 
-Not here: when an answer is too large (`forward_tasks`), HTTP (`service.worker.reads.large_answers`).
+Not here: the size limit (`forward_tasks`), HTTP (`service.worker.reads.large_answers`).
 """
 
 import asyncio
@@ -27,14 +28,14 @@ from service.leaf_store.writer import LeafWriter
 from service.protocol.counters import Counters
 from service.protocol.wire import ReadItem
 
-#: At once. More are refused: whoever reads slowly keeps a connection to the database open.
+#: Maximum concurrent answers; further requests are refused, since a slow client holds a database connection.
 _MOST = 4
-#: No answer takes longer: it is broken off.
+#: Maximum duration of an answer; it is aborted then.
 _LONGEST_S = 600.0
 
 
 class StreamedReads:
-    """*State*: `_running`, how many are being answered."""
+    """Streams answers. *State*: `_running`, the number of running answers."""
 
     def __init__(
         self, reads: Misses, leaf: LeafWriter, upstream: Upstream, slots: Slots, visible: Visibility, counters: Counters
@@ -48,18 +49,20 @@ class StreamedReads:
         self._running = 0
 
     async def read(self, item: ReadItem, minimum: Position | None, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Send the rows of a read without a window, as JSON objects with commas between them, some at a time, at least
-        once: as the upstream has them now, with all of `minimum` and of the leaf store. Raises `ApiError`, also in the
-        middle."""
+        """Sends the rows of a read without a page, as JSON objects separated by commas, in parts, at least one: the
+        upstream's current rows, at a snapshot that includes `minimum` and the leaf store. Raises `ApiError`, possibly
+        after some parts."""
         view = self._reads.readable(item, building=True)
         if self._running >= _MOST:
-            raise ApiError("overloaded", f"{_MOST} large answers are being read already.", "Try again later.")
+            raise ApiError(
+                "overloaded", f"{_MOST} large answers are already being streamed, the maximum.", "Try again later."
+            )
         self._running += 1
         self._counters.reads_streamed += 1
         try:
             async with asyncio.timeout(_LONGEST_S):
                 state = self._leaf.reader.state()
-                # Hits may show all that the store has.
+                # Hits may have shown everything in the store.
                 if shown := max(minimum or 0, 0 if state is None else state.position):
                     await self._visible.wait(shown)
                 async with aclosing(self._parts(view, item)) as parts:

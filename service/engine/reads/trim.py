@@ -1,9 +1,9 @@
-"""Partly covered keys that have grown far beyond what is read of them are evicted; the next read covers as much as it
-needs.
+"""Trimming: evicts partly covered keys that have grown far beyond their requested extents; the next read covers only
+what it needs.
 
-*Maintains*: what was asked of a key lately, in two generations, so that what is not asked any more is forgotten.
+*Maintains*: recently requested extents by key, in two generations, so that old ones are forgotten.
 
-Not here: which keys have grown (`service.leaf_store.commit`), the budget's evictions (`dataflow.engine`).
+Not here: the detection of grown keys (`service.leaf_store.commit`), evictions by the budget (`dataflow.engine`).
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from service.leaf_store.commit import LARGE_PART_ROWS
 from service.leaf_store.request import LeafRequest, Values
 from service.leaf_store.writer import LeafWriter
 
-#: What a key is taken to be asked for if nobody missed lately.
+#: Assumed extent of a key without a recent miss.
 _DEFAULT_ROWS = 100
 #: Keys of a generation.
 _MAX_KEYS = 10_000
-#: Of a read without a number of rows: whatever is there may be what it wants.
+#: Extent of a read without a number of rows, which may need all of them.
 _ALL_ROWS = 1 << 62
 
 
 class CuttingBack:
-    """Watches commits and reads that missed."""
+    """Records missed reads and evicts grown keys after commits."""
 
     def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter) -> None:
         self._dispatcher = dispatcher
@@ -36,7 +36,7 @@ class CuttingBack:
         dispatcher.on_move(self._moved)
 
     def read(self, info: ViewInfo, values: Values, request: LeafRequest) -> None:
-        """A read that missed was answered."""
+        """Records the extent of a missed read that was answered."""
         if not info.storage or info.within:
             return
         rows = rows_asked(info, values, request)
@@ -54,5 +54,5 @@ class CuttingBack:
     def _moved(self, _: Position) -> None:
         for at, rows in self._leaf.large_parts.items():
             if rows > 2 * self._rows(at) + LARGE_PART_ROWS:
-                # In a step of its own: others have not seen yet that this one is done.
+                # In a step of its own: other parts have not processed the current step yet.
                 asyncio.get_running_loop().call_soon(self._dispatcher.step, EvictKey(*at))

@@ -48,7 +48,7 @@ def test_one_statement_at_a_time_tries_after_pauses_that_double() -> None:
     pause_s = FIRST_S
     for _ in range(8):
         clock.now_s += pause_s - 0.01
-        with pytest.raises(UpstreamError, match=r"Table a is not asked") as refused:
+        with pytest.raises(UpstreamError, match=r"Table a is not queried") as refused:
             breakers.begin(["b", "a"])
         assert refused.value.retryable
         breakers.begin(["b"])
@@ -101,7 +101,7 @@ def test_who_waits_for_a_slot_is_refused_when_its_turn_comes() -> None:
         ended.set()
         found = await asyncio.gather(*running, return_exceptions=True)
         assert [str(error) for error in found[:MOST]] == ["late"] * MOST
-        assert all("is not asked" in str(error) for error in found[MOST:])
+        assert all("is not queried" in str(error) for error in found[MOST:])
         # The slot is free again, for others.
         async with slots.of(["b"]):
             pass
