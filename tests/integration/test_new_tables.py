@@ -39,4 +39,4 @@ def check(database: Database | MariaDatabase, directory: Path) -> None:
         until(lambda: service.view("old")["status"] == "broken")
         for name in views:
             assert service.hits(name, id=1)
-        assert "view is mended" not in service.log.read_text()
+        assert "view is repaired" not in service.log.read_text()

@@ -1,6 +1,6 @@
-"""The one place that chooses a database, by the upstream's URL, and its change stream, by the settings.
+"""Choice of the database by the upstream's URL, and of its change stream by the settings.
 
-Drivers are imported when they are needed: those of MariaDB and of Kafka are extras.
+Drivers are imported on demand: those of MariaDB and of Kafka are extras.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from service.settings.stack import Settings
 
 
 def open_upstream(settings: Settings) -> Upstream:
-    """The upstream of these settings; connections are made when they are needed. Raises `SettingsError`."""
+    """Returns the upstream of these settings; it connects on demand. Raises `SettingsError`."""
     return _mysql(settings) if is_mysql(settings) else _postgres(settings)
 
 
@@ -61,7 +61,7 @@ def _mysql(settings: Settings) -> Upstream:
 
 
 def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeStream, Capture]:
-    """Change streams of Debezium's topics, and the topics."""
+    """Returns the factory of change streams from Debezium's topics, and the topics."""
     try:
         from cdc.debezium.stream import DebeziumStream
         from service.engine.databases.topics import Topics, debezium_options
@@ -82,7 +82,7 @@ def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> 
 
 
 async def stream_findings(settings: Settings, layouts: Mapping[str, TableLayout], dialect: str) -> list[Finding]:
-    """What the change stream itself shows of how it is set up, if that is not the database's own."""
+    """Returns findings about the change stream's configuration, for a stream other than the database's own."""
     kafka = settings.cdc.kafka
     if kafka is None:
         return []

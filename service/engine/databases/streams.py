@@ -1,7 +1,7 @@
-"""Change streams by the settings: of a replication slot or a binary log.
+"""Change streams by the settings: from a replication slot or a binary log.
 
-The process that reads the stream for several engines needs no more: no pool, no lookups, no planner. Only Debezium's
-topics begin at a snapshot of the database, and so need its lookups (`drivers`).
+The stream process needs only these: no pool, no lookups, no planner. Debezium's topics begin at a snapshot of the
+database and so need its lookups (`drivers`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ MakeStream = Callable[[Layouts], ChangeStream]
 
 @dataclass(frozen=True, slots=True)
 class StreamOrigin:
-    """Makes change streams; `begin_anew` drops connections before a new one, `close` ends them."""
+    """Factory of change streams; `begin_anew` drops connections before a new one, `close` ends them."""
 
     make_stream: MakeStream
     begin_anew: Callable[[], Awaitable[None]]
@@ -26,12 +26,12 @@ class StreamOrigin:
 
 
 def is_mysql(settings: Settings) -> bool:
-    """Whether the upstream is MariaDB or MySQL, by its URL."""
+    """True if the upstream's URL names MariaDB or MySQL."""
     return urlsplit(settings.upstream.url).scheme in MYSQL_SCHEMES
 
 
 def open_stream(settings: Settings) -> StreamOrigin:
-    """The change stream of these settings. Raises `SettingsError`."""
+    """Returns the change stream of these settings. Raises `SettingsError`."""
     if settings.cdc.kafka is not None:
         from service.engine.databases.drivers import open_upstream
 
@@ -42,7 +42,7 @@ def open_stream(settings: Settings) -> StreamOrigin:
 
 
 def slot_stream(settings: Settings) -> MakeStream:
-    """Change streams of temporary slots of PostgreSQL."""
+    """Returns change streams of temporary replication slots of PostgreSQL."""
     from cdc.postgres.stream import PostgresStream
 
     upstream, cdc = settings.upstream, settings.cdc
@@ -58,7 +58,7 @@ def slot_stream(settings: Settings) -> MakeStream:
 
 
 def binlog_stream(settings: Settings) -> MakeStream:
-    """Change streams of the binary log of MariaDB or MySQL. Raises `SettingsError`."""
+    """Returns change streams of the binary log of MariaDB or MySQL. Raises `SettingsError`."""
     try:
         from cdc.mysql.stream import MySqlStream
         from service.engine.databases.mysql.address import Address
@@ -83,7 +83,7 @@ def binlog_stream(settings: Settings) -> MakeStream:
 
 
 def missing_extra(name: str, missing: ImportError) -> SettingsError:
-    """The error of settings that need a package of the extra `name`."""
+    """Returns the error of settings that need a package of the extra `name`."""
     return SettingsError(f"These settings need {missing.name}, which is not installed: pip install 'upquery[{name}]'.")
 
 

@@ -1,6 +1,6 @@
-"""Debezium's topics beside the database: which tables the connector publishes, and how it is set up.
+"""Debezium's topics beside the database: the published tables and the connector's configuration.
 
-Not here: reading changes from them (`cdc.debezium`).
+Not here: reading changes from topics (`cdc.debezium`).
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from service.settings.sections import KafkaSettings
 
 
 def debezium_options(kafka: KafkaSettings) -> DebeziumOptions:
-    """The settings as the source takes them. Raises `SettingsError`."""
+    """Converts the settings for the source. Raises `SettingsError`."""
     password = secret(kafka.sasl_password, kafka.sasl_password_file, "[cdc.kafka] sasl_password_file")
     given = kafka.model_dump(exclude={"sasl_password", "sasl_password_file"}, exclude_none=True)
     for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
@@ -28,12 +28,13 @@ def debezium_options(kafka: KafkaSettings) -> DebeziumOptions:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of one connector. Is a `Capture`."""
+    """Topics of one connector; implements `Capture`."""
 
     options: DebeziumOptions
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
-        """Tables without a topic: nobody would notice that their changes never come. Raises `UpstreamError`."""
+        """Returns findings about tables without a topic, whose changes would be missing silently. Raises
+        `UpstreamError`."""
         if self.options.routed_topic:
             return []
         try:
@@ -47,7 +48,7 @@ class Topics:
 def _missing(table: str, topic: str) -> Finding:
     return Finding(
         "topic",
-        f"{table} has no topic {topic}: the connector does not capture it, or has not published a row of it yet.",
+        f"Table {table} has no topic {topic}: the connector does not capture it, or has not published a row of it yet.",
         f"Add it to the connector's table.include.list, and create the topic {topic}.",
         table,
     )

@@ -255,7 +255,7 @@ class Session:
         return engine.ring.exact_position(tables, bridge.snapshot(snapshot), engine.applied) == engine.applied
 
     async def _until_replaced(self) -> None:
-        raise StreamLost(f"Another database server answers: {await self.parts.upstream.replaced()}.", retryable=True)
+        raise StreamLost(f"Another database server responds: {await self.parts.upstream.replaced()}.", retryable=True)
 
     async def _until_failed(self) -> None:
         await self._failed.wait()

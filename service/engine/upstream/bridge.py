@@ -13,7 +13,7 @@ from dataflow.types import Snapshot, TransactionId
 
 
 def transactions(changes: list[CommittedTransaction]) -> list[Transaction]:
-    """Return the engine's form of a batch of committed transactions."""
+    """Returns the engine's form of a batch of committed transactions."""
     return [
         Transaction(TransactionId(change.id), change.end, {table: _delta(tc) for table, tc in change.tables.items()})
         for change in changes
@@ -25,7 +25,7 @@ def _delta(change: TableChange) -> TableDelta:
 
 
 def snapshot(taken: UpstreamSnapshot) -> Snapshot:
-    """Return the engine's view of a snapshot.
+    """Returns the engine's view of a snapshot.
 
     `cdc` and `dataflow` each declare the protocol, since neither may import the other. The cast is needed because the
     engine compares snapshots of one upstream only, which its protocol cannot express.
@@ -34,5 +34,5 @@ def snapshot(taken: UpstreamSnapshot) -> Snapshot:
 
 
 def rows_in(changes: list[CommittedTransaction]) -> int:
-    """Return the number of rows in a batch of transactions."""
+    """Returns the number of rows in a batch of transactions."""
     return sum(len(tc.removed) + len(tc.added) for change in changes for tc in change.tables.values())

@@ -1,6 +1,6 @@
-"""What plans rely on of a table beside its columns' names: types, NOT NULL and keys.
+"""Constraints that plans assume beside a table's column names: types, NOT NULL and keys.
 
-Not here: whether its rows are still laid out as the stream decodes them (each database's own check).
+Not here: the layout of rows that the stream decodes (checked by each database).
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from dataflow.schema import Table
 
 
 def broken(taken: Table, found: Table) -> Iterator[SchemaNotice]:
-    """What `taken` promises and `found` does not, as far as columns of the same name are concerned."""
+    """Yields the constraints of `taken` that `found` violates, for columns of the same name."""
     now = {column.name: column for column in found.columns}
     changed = tuple(
         column.name
@@ -19,12 +19,14 @@ def broken(taken: Table, found: Table) -> Iterator[SchemaNotice]:
         and (column.type != now[column.name].type or (column.not_null and not now[column.name].not_null))
     )
     if changed:
-        reason = f"Columns of {taken.name} have another type, other labels or may be NULL now: {', '.join(changed)}."
+        reason = (
+            f"Columns of {taken.name} have changed their type, labels or NOT NULL constraint: {', '.join(changed)}."
+        )
         yield SchemaNotice(taken.name, reason, changed)
     if not _keys(taken) <= _keys(found):
-        yield SchemaNotice(taken.name, f"{taken.name} lost a unique key.")
+        yield SchemaNotice(taken.name, f"Table {taken.name} lost a unique key.")
 
 
 def _keys(table: Table) -> set[tuple[str, ...]]:
-    """Keys, by the names of their columns."""
+    """Keys by the names of their columns."""
     return {tuple(table.columns[i].name for i in key) for key in table.keys}

@@ -1,4 +1,4 @@
-"""Failures of the upstream as the problems that clients get (RFC 9457)."""
+"""Upstream failures as problems for clients (RFC 9457)."""
 
 import structlog
 
@@ -7,8 +7,8 @@ from service.ground.errors import ApiError
 
 log = structlog.get_logger()
 
-#: Codes of problems by those of an `UpstreamError`: the same query will fail again, and not for what an administrator
-#: can change.
+#: Problem codes of those `UpstreamError` codes that denote a permanent error of the query, not one that an
+#: administrator can repair.
 _REFUSALS = {"invalid": "query_failed", "parameter": "parameter_type", "too_large": "too_large"}
 
 
@@ -38,7 +38,6 @@ def upstream_problem(error: UpstreamError) -> ApiError:
 
 
 def upstream_code(error: UpstreamError) -> str:
-    """The code of that problem."""
     if error.retryable:
         return "upstream_unavailable"
     return _REFUSALS.get(error.code, "upstream_refused")

@@ -1,6 +1,6 @@
-"""What is said about an upstream database, whichever it is: rows with their versions, findings, errors.
+"""Result types of any upstream database: rows with their versions, findings, errors.
 
-Not here: asking it (`upstream`, and a folder for each kind of database).
+Not here: the queries (`upstream`, and a folder for each kind of database).
 """
 
 import sys
@@ -13,19 +13,18 @@ from dataflow.schema import SqlType
 from dataflow.sizing import sampled_bytes
 from dataflow.types import Row
 
-#: What the upstream says of a column of an answer: its name and the number of its type.
+#: Column of a result: its name and the OID of its type.
 AnswerColumn = tuple[str, int]
-#: Columns of an answer with some of its rows.
+#: Columns of a result with some of its rows.
 AnswerPart = tuple[tuple[AnswerColumn, ...], list[Row]]
 
 
 class UpstreamError(Exception):
-    """The upstream could not do what was asked. Holds no credentials; `detail` is for logs, `told` for clients.
+    """Failure of an upstream request, without credentials; `detail` is for logs, `told` for clients.
 
     `code`: ``unavailable`` (no connection), ``credentials``, ``denied`` (rights), ``timeout``, ``missing`` (table,
-    column, database …), ``invalid`` (a statement it does not take, or that fails on the data), ``parameter`` (a value
-    that a parameter's type does not have), ``overloaded`` (no connection free in time), ``too_large`` (an answer),
-    ``failed``.
+    column, database …), ``invalid`` (a statement that is rejected, or fails on the data), ``parameter`` (a value
+    outside the parameter's type), ``overloaded`` (no free connection in time), ``too_large`` (a result), ``failed``.
     """
 
     def __init__(self, code: str, detail: str, hint: str | None = None, retryable: bool = False) -> None:
@@ -37,28 +36,28 @@ class UpstreamError(Exception):
 
     @property
     def of_query(self) -> bool:
-        """Whether the database is well, and the same query with the same values on the same data fails again."""
+        """True if the query itself fails: repeating it on the same data fails again."""
         return self.code in ("invalid", "parameter")
 
     @property
     def told(self) -> str:
-        """What clients may see: where the upstream is, and as whom it is asked, they may not."""
+        """Text for clients: hides the database's address and role."""
         hidden = self.code in ("unavailable", "credentials")
         return "The database cannot be reached right now." if hidden else str(self)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSize:
-    """How large an answer may be."""
+    """Size limits of a result."""
 
     rows: int
-    #: About, as its rows are held here.
+    #: Approximate, as its rows are held in memory.
     bytes: int
-    #: What to do about one that is larger.
+    #: Remedy for a larger result.
     hint: str | None = None
 
     def problem(self, rows: int, size: int) -> UpstreamError | None:
-        """What to say of one with so many rows and bytes, if that is too large."""
+        """Returns the error of a result with this many rows and bytes, if that exceeds the limits."""
         if rows > self.rows:
             return UpstreamError("too_large", f"The answer has more than {self.rows} rows.", self.hint)
         if size > self.bytes:
@@ -66,12 +65,12 @@ class AnswerSize:
         return None
 
 
-#: Of answers that nobody else bounds, or that are known to be small.
+#: For results bounded elsewhere, or known to be small.
 UNLIMITED = AnswerSize(sys.maxsize, sys.maxsize)
 
 
 class AnswerCount:
-    """What the answers of one question have so far, and whether that is too much."""
+    """Running total of the results of one request, checked against limits."""
 
     __slots__ = ("_bytes", "_most", "_rows")
 
@@ -80,21 +79,22 @@ class AnswerCount:
         self._rows = self._bytes = 0
 
     def add(self, rows: Sequence[Row]) -> UpstreamError | None:
-        """There are these rows more; what to say if they are too many now."""
+        """Adds rows; returns the error once the limits are exceeded."""
         self._rows += len(rows)
         self._bytes += sampled_bytes(rows)
         return self._most.problem(self._rows, self._bytes)
 
 
 def text_bytes(rows: Iterable[Row]) -> int:
-    """About how many bytes the texts of rows have."""
+    """Returns the approximate number of bytes of the texts of rows."""
     return sum(len(text) for row in rows for text in row if text is not None)
 
 
 @dataclass(slots=True)
 class LookupRows:
-    """Rows read at `snapshot`. All that it sees is in the stream by `bound`, a position; `flush` is how far the
-    stream gets by itself: to `bound` if ``bound <= flush``, else it may need a push."""
+    """Rows read at `snapshot`. Everything it sees is in the stream by the position `bound`; `flush` is the position
+    that the stream reaches by itself: if ``bound > flush`` it may need a push.
+    """
 
     rows: list[Row]
     snapshot: UpstreamSnapshot
@@ -104,8 +104,9 @@ class LookupRows:
 
 @dataclass(slots=True)
 class ForwardRows:
-    """The rows of several queries at one snapshot, and the columns of each query's answer. `version` is that of answers
-    that do not wait for the stream; if it is not said, `bound` is."""
+    """Rows of several queries at one snapshot, and the columns of each result. `version` applies to answers that do not
+    wait for the stream; if it is None, `bound` does.
+    """
 
     rows: list[list[Row]]
     columns: list[tuple[AnswerColumn, ...]]
@@ -121,44 +122,46 @@ class ForwardRows:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A statement that the upstream would run."""
+    """Description of a statement that the upstream accepts."""
 
     #: Sorted by name.
     parameters: tuple[RefreshParameter, ...]
     output: tuple[tuple[str, SqlType], ...]
-    #: What its answers must have.
+    #: Columns of its result.
     columns: tuple[AnswerColumn, ...]
-    #: As it is run: parameters as $1, $2 … in their order, cast to their types where that is needed.
+    #: SQL as it is run: parameters as $1, $2 … in their order, cast to their types where necessary.
     text: str
-    #: Qualified names of the tables that it reads, through views.
+    #: Qualified names of the tables that it reads, also through views.
     tables: frozenset[str]
-    #: The definitions of the upstream's views that it reads.
+    #: Definitions of the upstream views that it reads.
     views: tuple[str, ...]
-    #: Why its answer is not a function of what tables hold; None if it is.
+    #: Why its result is not a function of table contents; None if it is.
     volatile: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaToken:
-    """A hash of what views depend on and the change stream does not carry: another one is worth a look."""
+    """Hash of the schema that views depend on and the change stream does not carry; a new value requires a check of the
+    catalog.
+    """
 
     mark: str
-    #: Whether each transaction that alters the schema says so in the stream.
+    #: True if each schema-altering transaction is marked in the stream.
     exact: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about the upstream that the user should know."""
+    """Fault or warning in the upstream's configuration."""
 
     #: ``wal_level``, ``replication_role``, ``replication_slots``, ``publication``, ``row_image``, ``not_streamed``,
     #: ``rights`` …
     code: str
     #: One sentence.
     reason: str
-    #: The statement or setting that repairs it, if there is one.
+    #: Statement or setting that repairs it, if any.
     fix: str | None = None
-    #: The table it is about; None: the server or the database.
+    #: Table concerned; None: the server or the database.
     table: str | None = None
-    #: Whether nothing (of this table) can be followed until it is repaired; otherwise it is a warning.
+    #: True if nothing (of this table) can be followed until it is repaired; otherwise a warning.
     fatal: bool = True

@@ -1,8 +1,8 @@
-"""Which server answers: rows of one server and the change stream of another are no database at all.
+"""Server check: all connections and the change stream must use one database server.
 
-Behind one address there may be another server after a fail-over. Each connection says which one it is to.
+After a fail-over, another server may respond at the same address, so each connection reports its server.
 
-Not here: how a server says so (`postgres.connect`, `mysql.connect`); what is done about it
+Not here: how a server identifies itself (`postgres.connect`, `mysql.connect`); the consequences
 (`service.engine.session.session`).
 """
 
@@ -12,7 +12,11 @@ from service.engine.upstream.results import UpstreamError
 
 
 class ServerWatch:
-    """*State*: `server`, which the first connection since `begin_anew` was to; "" until then, or if it does not say."""
+    """Identity of the current server.
+
+    *State*: `server`, that of the first connection since `begin_anew`; "" until then, or if the server does not report
+    one.
+    """
 
     def __init__(self) -> None:
         self.server = ""
@@ -20,20 +24,20 @@ class ServerWatch:
         self._answered = asyncio.Event()
 
     def begin_anew(self) -> None:
-        """Whichever server answers next is the one."""
+        """Accepts the next server that responds."""
         self.server = self._other = ""
         self._answered.clear()
 
     def check(self, server: str) -> None:
-        """A connection is to `server`. UpstreamError if it is another one than before."""
+        """Checks a connection's server. Raises `UpstreamError` if it differs from the current one."""
         self.server = self.server or server
         if server and server != self.server:
             self._other = server
             self._answered.set()
-            raise UpstreamError("unavailable", f"Another database server answers: {self._words()}.", retryable=True)
+            raise UpstreamError("unavailable", f"Another database server responds: {self._words()}.", retryable=True)
 
     async def replaced(self) -> str:
-        """Wait until another server answers; which, and instead of which."""
+        """Waits until another server responds; returns a description of both."""
         await self._answered.wait()
         return self._words()
 

@@ -1,10 +1,10 @@
-"""What the service asks of an upstream database, whichever it is.
+"""Interface to an upstream database.
 
-*Invariants* of an implementation: a lookup's rows are one snapshot's, and all that the snapshot sees is in the stream
-by its bound; values come as the stream prints them; no error holds a password; a cancelled question is cancelled
+*Invariants* of an implementation: a lookup's rows come from one snapshot, and everything it sees is in the stream by
+its bound; values have the text form of the stream; no error contains a password; a cancelled request is cancelled
 upstream, too.
 
-Not here: how any database is asked (`postgres`, `mysql`); which one it is (`service.engine.databases.drivers`).
+Not here: implementations (`postgres`, `mysql`); their choice (`service.engine.databases.drivers`).
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
@@ -31,143 +31,143 @@ from service.engine.upstream.results import (
     SchemaToken,
 )
 
-#: Gives the layouts of the tables to follow, by qualified name, whenever a source asks.
+#: Returns the layouts of the tables to follow, by qualified name; called by a source whenever it needs them.
 
 
 class Capture(Protocol):
-    """Who else takes changes out of the database: a connector, which captures the tables that it was told to."""
+    """External capture of changes: a connector with its own list of tables."""
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
-        """Tables that are not captured. Raises `UpstreamError`."""
+        """Returns findings about tables that are not captured. Raises `UpstreamError`."""
         ...
 
 
 class UpstreamSession(Protocol):
-    """One connection, for questions about the database. All raise `UpstreamError`."""
+    """One connection for queries about the database. All methods raise `UpstreamError`."""
 
     async def load_catalog(self, texts: Iterable[str] = ()) -> Catalog:
-        """Tables, types, keys and views, at one snapshot: where a server has several databases, those of its own and
-        of the databases that the texts name."""
+        """Loads tables, types, keys and views at one snapshot; on a server with several databases, of the current one
+        and those named in the texts."""
         ...
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
-        """How the stream's rows of these tables are laid out; those that are gone are left out."""
+        """Loads the stream's row layouts of these tables; missing tables are left out."""
         ...
 
     async def describe(self, statement: Statement) -> Described:
-        """What the database says of a statement without running it. Raises `InvalidQuery` with its words."""
+        """Describes a statement without running it. Raises `InvalidQuery` with the database's message."""
         ...
 
     async def expected_sizes(self, relations: Iterable[Chain | Aggregate], catalog: Catalog) -> dict[Relation, Size]:
-        """How much a lookup of everything would answer, by the database's planner."""
+        """Estimates the size of a lookup of all rows, by the database's planner."""
         ...
 
     async def check_server(self) -> list[Finding]:
-        """Findings about the server, the database and the role."""
+        """Returns findings about the server, the database and the role."""
         ...
 
     async def encryption(self) -> str:
-        """The encryption of this connection: ``TLS``, ``Kerberos``, or "" for none. TLS is as the client knows it: the
-        server may speak of a connection to a proxy in between."""
+        """Encryption of this connection: ``TLS``, ``Kerberos``, or "" for none. TLS is determined by the client: the
+        server may describe a connection to a proxy in between."""
         ...
 
     async def check_streams(self, streams: int) -> list[Finding]:
-        """Whether so many change streams can begin: one for each shard."""
+        """Returns findings if fewer change streams are available than needed: one for each shard."""
         ...
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
-        """Findings about these tables: whether they can be read and followed."""
+        """Returns findings about these tables: whether they can be read and followed."""
         ...
 
     async def check_schema(
         self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
     ) -> list[SchemaNotice]:
-        """Followed tables that are no longer what `layouts` and `tables` say, by the catalog `fresh`."""
+        """Returns followed tables that no longer match `layouts` and `tables`, by the catalog `fresh`."""
         ...
 
     async def schema_token(self, layouts: Mapping[str, TableLayout]) -> SchemaToken | None:
-        """What changes with the schema, read cheaply, while these tables are followed; None: there is no such thing."""
+        """Reads a cheap token that changes with the schema while these tables are followed; None: not supported."""
         ...
 
     async def load_code(self) -> Mapping[tuple[str, str], str]:
-        """Marks of what an answer may depend on beside the tables that it reads (functions, types, policies …), by kind
-        and name; "" is a name that SQL need not say."""
+        """Loads marks of everything beside tables that a result may depend on (functions, types, policies …), by kind
+        and name; "" stands for objects that SQL uses without naming them."""
         ...
 
     async def check_marks(self) -> list[Finding]:
-        """Whether transactions that alter the schema say so in the stream."""
+        """Returns findings if schema-altering transactions are not marked in the stream."""
         ...
 
     async def make_marks(self) -> None:
-        """See to it that they do (the finding ``schema_changes``)."""
+        """Installs the marks (the finding ``schema_changes``)."""
         ...
 
     async def set_row_identity(self, table: str) -> None:
-        """Make the stream carry whole old rows of a table (the finding ``replica_identity``)."""
+        """Makes the stream carry whole old rows of a table (the finding ``replica_identity``)."""
         ...
 
     async def publish(self, tables: Iterable[str]) -> list[str]:
-        """Make sure that the stream will carry these tables; returns those that it did not carry before."""
+        """Adds tables to the stream; returns those that were not in it before."""
         ...
 
 
 class Lookups(Protocol):
-    """Everything that is read upstream on behalf of views. All raise `UpstreamError`."""
+    """All upstream reads on behalf of views. All methods raise `UpstreamError`."""
 
     #: Statements run upstream so far, heartbeats and pushes included.
     statements: int
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        """The rows that the engine asks for: ``too_large`` as soon as they are more than `most`."""
+        """Runs a lookup; fails with ``too_large`` as soon as its rows exceed `most`."""
         ...
 
     async def snapshot(self) -> LookupRows:
-        """A version and no rows: the heartbeat. Its snapshot may be that of a table that joins the stream."""
+        """Returns a version without rows: the heartbeat. Its snapshot may serve for a table that joins the stream."""
         ...
 
     async def settled(self, since: UpstreamSnapshot) -> bool:
-        """Whether every snapshot from now on sees all that had been committed when `since` was taken, while there are
-        transactions that were open then. False also if that cannot be known. `since` is one of `snapshot`."""
+        """Returns True if every later snapshot sees everything committed before `since` was taken, despite transactions
+        open then. False also if unknown. `since` comes from `snapshot`."""
         ...
 
     async def executed(self) -> Gtids | None:
-        """Transactions, by their global ids, that are in the stream by the bound of every later snapshot; None: the
+        """Returns the global ids of transactions that are in the stream by the bound of every later snapshot; None: the
         database has no such ids."""
         ...
 
     async def push(self) -> bool:
-        """Write something, so that the stream passes every position handed out before. False: that is not allowed."""
+        """Writes a message, so that the stream passes every position returned before. False: not permitted."""
         ...
 
     async def forward(
         self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
     ) -> ForwardRows:
-        """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL. ``too_large``
-        as soon as the answers together are more than `most`."""
+        """Runs whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL. Fails with
+        ``too_large`` as soon as the results together exceed `most`."""
         ...
 
 
 class Reading(Protocol):
-    """Rows of several lookups of everything, at one snapshot that is exact for the tables they read."""
+    """Rows of several lookups of all rows, at one snapshot that is exact for the tables they read."""
 
     @property
     def snapshot(self) -> UpstreamSnapshot:
-        """What they see."""
+        """Snapshot of all batches."""
         ...
 
     @property
     def bound(self) -> int:
-        """All of that is in the stream by it."""
+        """Position by which everything that the snapshot sees is in the stream."""
         ...
 
     def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
-        """The rows of one of them, at most some thousand at a time; nothing is read ahead of whoever takes them, but
-        for what the network holds. Raises `UpstreamError`."""
+        """Yields the rows of one lookup, at most some thousand at a time, without read-ahead beyond network buffers.
+        Raises `UpstreamError`."""
         ...
 
 
 class Upstream(Protocol):
-    """A database."""
+    """Upstream database."""
 
     @property
     def lookups(self) -> Lookups:
@@ -175,36 +175,34 @@ class Upstream(Protocol):
         ...
 
     def session(self) -> AbstractAsyncContextManager[UpstreamSession]:
-        """A connection, for a while."""
+        """Opens a connection for queries about the database."""
         ...
 
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[Reading]:
-        """All rows of lookups, on a connection beside those of `Lookups`. Raises `UpstreamError`."""
+        """Reads all rows of lookups, on a connection beside those of `Lookups`. Raises `UpstreamError`."""
         ...
 
     def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
-        """Run a query as `Lookups.forward` does, on a connection beside the pool's: its columns with some thousand rows
-        at a time, at least once. What is not taken stays with the server; left before its end, the query is ended.
+        """Runs a query like `Lookups.forward`, on a connection outside the pool; yields its columns with some thousand
+        rows at a time, at least once. Rows that are not consumed stay on the server; leaving early cancels the query.
         Raises `UpstreamError`."""
         ...
 
     def change_stream(self, layouts: Layouts) -> ChangeStream:
-        """A new change stream, not started."""
+        """Returns a new change stream that is not started."""
         ...
 
     @property
     def server(self) -> str:
-        """Which server answers, since `begin_anew`; "" if that is not known. All connections are to that one."""
+        """Server of all connections since `begin_anew`; "" if unknown."""
         ...
 
     async def begin_anew(self) -> None:
-        """Let go of all connections: whichever server answers next is the one."""
+        """Closes all connections; the next server that responds is accepted."""
         ...
 
     async def replaced(self) -> str:
-        """Wait until another server answers; in words."""
+        """Waits until another server responds; returns a description."""
         ...
 
-    async def close(self) -> None:
-        """Close all connections."""
-        ...
+    async def close(self) -> None: ...

@@ -1,12 +1,11 @@
-"""What can never fit into the memory budget is not let in: views that are kept whole, and what plans need whole inside.
+"""Admission: refuses views whose fully materialized state cannot fit into the memory budget.
 
-What is kept whole cannot be evicted, so all of it together must fit. What is there is taken for what it takes, what is
-being loaded or still to come for what it was estimated to take.
+Fully materialized views, and full state inside other plans, cannot be evicted, so all of it together must fit. Existing
+state counts by its size, state that is loading or expected by its estimate.
 
-*Invariants*: a view is refused before anything of it is in the engine; what the upstream has no statistics of is let
-in.
+*Invariants*: a view is refused before any of it is in the engine; relations without statistics are admitted.
 
-Not here: the estimates (`dataflow.plan.estimate`), keeping to the budget (`service.engine.loop.memory_budget`).
+Not here: the estimates (`dataflow.plan.estimate`), eviction (`service.engine.loop.memory_budget`).
 """
 
 from collections.abc import Iterable
@@ -24,13 +23,13 @@ from service.engine.views.registry import ViewPlan
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 
-#: What is kept whole: rows inside the engine by their relation, those of a view in the leaf store by the view.
+#: Key of full state: the relation for rows inside the engine, the view for rows in the leaf store.
 Whole = Relation | View
 
 
 @dataclass(slots=True)
 class Admission:
-    """*State*: `_expected`, what was let in, with the bytes it was estimated to take."""
+    """Admitted plans. *State*: `_expected`, what was admitted, with its estimated bytes."""
 
     dispatcher: Dispatcher
     leaf: LeafWriter
@@ -38,13 +37,13 @@ class Admission:
     _expected: dict[Whole, float] = field(default_factory=dict)
 
     def restart(self) -> None:
-        """Nothing is in the engine, and all views are to come."""
+        """Resets for a new engine, whose views are all still to be installed."""
         self._expected.clear()
 
     async def admit(self, session: UpstreamSession, plans: Iterable[ViewPlan], catalog: Catalog) -> None:
-        """Lets plans in that are to be installed next, all or none.
+        """Admits plans that are installed next, all or none.
 
-        Raises `ApiError` ``too_large``, `UpstreamError`.
+        Raises ApiError(too_large), `UpstreamError`.
         """
         running = None if self.dispatcher.engine is None else self.dispatcher.engine.graph
         if running is not None:
@@ -66,7 +65,7 @@ class Admission:
         new = [node for node in whole if not self._is_let_in(node) and not _has(running, node)]
         if not new:
             return
-        # Also what is there already: what is new may be made of it.
+        # Include existing state: new state may depend on it.
         sizes = await session.expected_sizes(dict.fromkeys(r for n in whole if (r := _looked_up(n))), catalog)
         wanted = {whole: size for node in new for whole, size in [_expected(node, catalog, sizes)] if size is not None}
         free = self.budget_bytes - self._taken(running)
@@ -75,11 +74,11 @@ class Admission:
         self._expected.update(wanted)
 
     def _is_let_in(self, node: Stored) -> bool:
-        """Whether another view needs it whole too, and was let in with it."""
+        """True if another admitted view needs the node fully materialized too."""
         return not isinstance(node, Leaf) and node.relation in self._expected
 
     def _taken(self, running: Graph | None) -> float:
-        """What is kept whole, or will be, takes."""
+        """Bytes of full state, present and expected."""
         if running is None:
             return sum(self._expected.values())
         bytes_by_view = self.leaf.bytes_by_view()
@@ -96,7 +95,7 @@ class Admission:
 
 
 def _has(running: Graph | None, node: Stored) -> bool:
-    """Whether the running engine keeps this whole already, so that a plan with it adds nothing."""
+    """True if the running engine already materializes this fully, so that the plan adds nothing."""
     if running is None or isinstance(node, Leaf):
         return False
     there = running.stores.get(node.relation)
@@ -104,7 +103,7 @@ def _has(running: Graph | None, node: Stored) -> bool:
 
 
 def _looked_up(node: Stored) -> Chain | Aggregate | None:
-    """What the upstream is asked for to fill the node."""
+    """Returns the relation that a lookup reads to fill the node."""
     if not isinstance(node.source, ChainNode):
         return None
     return node.relation if isinstance(node, GroupingNode) else node.source.relation
@@ -117,8 +116,8 @@ def _expected(node: Stored, catalog: Catalog, sizes: Sizes) -> tuple[Whole, floa
 
 
 def _too_large(view: View, wanted: float, free: float, budget_bytes: int) -> ApiError:
-    # Without what is free right now: a view that stays refused has the same reason each time.
-    others = ", and other views that are kept whole leave less than that" if wanted <= budget_bytes else ""
+    # The text omits the currently free bytes, so that a view that stays refused keeps the same reason.
+    others = ", of which other fully materialized views leave too little" if wanted <= budget_bytes else ""
     return ApiError(
         "too_large",
         f"View {view.name!r} needs about {_megabytes(wanted)} for full materializations. The memory budget is "

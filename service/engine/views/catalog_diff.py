@@ -1,6 +1,6 @@
-"""The upstream's catalog as it was found, and how one look differs from the one before.
+"""Catalog snapshots and the difference between two of them.
 
-Not here: when it is looked at (`schema_watch`), what is done about it (`repair`).
+Not here: when the catalog is read (`schema_watch`), the consequences (`repair`).
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from service.engine.views.registry import ViewPlan
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The catalog as it was found; `notices` are about the tables of `layouts`, which were followed then."""
+    """Catalog at one time; `notices` concern the tables of `layouts`, which were followed then."""
 
     token: SchemaToken | None
     code: Mapping[tuple[str, str], str]
@@ -27,30 +27,30 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class CatalogDifference:
-    """How one look differs from the one before."""
+    """Difference between two reads of the catalog."""
 
-    #: Views of the upstream, with their definitions, as they are now.
+    #: Upstream views that were redefined, with their current definitions.
     views: frozenset[tuple[str, str]]
-    #: Relations that were not there.
+    #: New relations.
     names: frozenset[str]
-    #: Tables that have other columns, or are gone.
+    #: Tables whose columns differ, or that were dropped.
     tables: frozenset[str]
-    #: Those, and tables that have other keys.
+    #: Those, and tables whose keys differ.
     unpromised: frozenset[str]
-    #: Functions, types, policies … that are others, by their names in lower case.
+    #: Functions, types, policies … that differ, by lower-case name.
     code: frozenset[str]
-    #: Whether a plan may be another one.
+    #: True if any plan may differ.
     any: bool
 
     @classmethod
     def between(cls, last: Look, found: Look) -> Self:
-        """`found` is the later one."""
+        """Compares two reads of the catalog; `found` is the later one."""
         before, now = last.catalog, found.catalog
         names = (now.tables.keys() | now.views.keys()) - before.tables.keys() - before.views.keys()
         tables = {name for name, t in before.tables.items() if _columns(now.tables.get(name)) != t.columns}
         code = {at for at in last.code.keys() | found.code.keys() if last.code.get(at) != found.code.get(at)}
         if any(kind == "type" for kind, _ in code):
-            # One type may be part of another, which is all that SQL names.
+            # A changed type may be part of another type, and only that one is named in SQL.
             code |= {(kind, name) for kind, name in found.code if kind == "type"}
         unpromised = {name for name, t in before.tables.items() if _promises(t) != _promises(now.tables.get(name))}
         views = frozenset((view.name, view.sql) for view in now.views.values())
@@ -64,28 +64,28 @@ class CatalogDifference:
         )
 
     def spares(self, plan: ViewPlan) -> bool:
-        """Whether an incremental plan of the look before is the one that would be made now."""
+        """True if an earlier incremental plan would be made again now."""
         return self.concerns(plan) is None and self.unpromised.isdisjoint(plan.tables)
 
     def concerns(self, plan: ViewPlan) -> str | None:
-        """Why the plan may be another one now, beside what is noticed of the tables that it reads."""
+        """Returns why the plan may differ now, apart from changes noticed of its tables."""
         changed = plan.upstream_views - self.views
         if changed:
-            return f"The database's view {min(changed)[0]} is another one now."
+            return f"The database's view {min(changed)[0]} was redefined."
         read = plan.tables | {name for name, _ in plan.upstream_views}
-        # What the upstream has comes before registered views.
+        # Relations of the upstream take precedence over registered views.
         bare = {_bare(name) for name in read} | plan.reads_views
         hiding = [name for name in self.names - read if _bare(name) in bare]
         if hiding:
-            return f"There is a new {min(hiding)} that its SQL may mean."
+            return f"The view's SQL may refer to the new relation {min(hiding)}."
         if not isinstance(plan.view, RefreshView) or plan.view.ttl_ms is not None:
             return None
         text = " ".join((plan.sql, *(sql for _, sql in plan.upstream_views))).lower()
         used = [name for name in self.code if name in text]
         if used:
-            return f"{min(used) or 'An operator, a collation or the like'} of the database is another one now."
+            return f"{min(used) or 'An operator, a collation or the like'} of the database was redefined."
         altered = self.tables & plan.tables
-        return f"{min(altered)} has other columns now." if altered else None
+        return f"The columns of {min(altered)} have changed." if altered else None
 
 
 def _bare(name: str) -> str:

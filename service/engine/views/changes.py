@@ -1,6 +1,6 @@
-"""What users do to views: PUT, DELETE, and asking what a PUT would do.
+"""Changes of views by users: PUT, DELETE and the dry run of a PUT.
 
-Invariants: nothing is kept on disk that was not accepted; a name in the configuration file is not changed over HTTP.
+Invariants: only accepted views are stored on disk; a name from the configuration file cannot be changed over HTTP.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from service.protocol.admin_operations import PutResult
 
 log = structlog.get_logger()
 
-#: How often a view is planned whose tables are altered meanwhile.
+#: Maximum attempts to plan a view whose tables are altered meanwhile.
 _LOOKS = 3
-#: How long a change waits for a stream that is just beginning.
+#: Maximum wait of a change for a stream that is starting.
 _PATIENCE_S = 10.0
 
 
@@ -42,14 +42,15 @@ class Changes:
     async def put(
         self, name: str, sql: str, options: ViewOptions, *, create_only: bool, at_ms: int | None = None
     ) -> PutResult:
-        """Registers a view, or replaces it; `at_ms`: when several services are told the same. Raises `ApiError`."""
+        """Registers or replaces a view. `at_ms`: common time of a change that is sent to several services. Raises
+        `ApiError`."""
         async with self._alone():
             if create_only and name in self.installer.registry.views:
                 raise ApiError("view_exists", f"View {name!r} exists already.")
             return await self._put(Definition(name, sql, Origin.HTTP, options), at_ms)
 
     async def install(self, definition: Definition) -> None:
-        """Registers a view that nobody put. Raises `ApiError`."""
+        """Registers a view that no user put. Raises `ApiError`."""
         async with self._alone():
             if definition.name in self.installer.registry.views:
                 raise ApiError("view_exists", f"View {definition.name!r} exists already.")
@@ -57,19 +58,19 @@ class Changes:
             await self._install(definition)
 
     async def drop(self, name: str, at_ms: int | None = None) -> None:
-        """Forgets a view. Raises `ApiError`."""
+        """Drops a view. Raises `ApiError`."""
         async with self._alone():
             registered = self.installer.registry.views.get(name)
             if registered is None:
                 raise ApiError("view_not_found", f"View {name!r} does not exist.")
             self._drop(registered)
-            # Others were not put by anybody, so nobody else has to be told.
+            # Only views that were put over HTTP are replicated to other services.
             if registered.definition.origin is Origin.HTTP:
                 self._save(name, at_ms)
 
     async def settle(self, name: str, sql: str | None, options: ViewOptions, at_ms: int) -> bool:
-        """What another service was told of a view (`sql` None: to drop it), unless this one was told something later;
-        whether it was not. Raises `ApiError`."""
+        """Applies a change received from another service (`sql` None: a drop), unless a later change is known here.
+        Returns whether it was applied. Raises `ApiError`."""
         async with self._alone():
             registry = self.installer.registry
             if registry.known_ms(name) >= at_ms or (sql is None and registry.is_forgotten(name, at_ms)):
@@ -106,7 +107,7 @@ class Changes:
         self.installer.unfollow_unread()
 
     async def plan(self, name: str, sql: str, options: ViewOptions) -> tuple[ViewPlan, Catalog]:
-        """The plan that a PUT would install, and the catalog it was made with. Raises `ApiError`."""
+        """Returns the plan that a PUT would install, and the catalog it was made with. Raises `ApiError`."""
         definition = Definition(name, sql, Origin.HTTP, options)
         try:
             async with self.upstream.session() as session:
@@ -118,13 +119,13 @@ class Changes:
             raise ApiError("view_unsupported", refused.reason, refused.hint) from None
 
     def _refuse_read(self, name: str) -> None:
-        """A view that others read stays."""
+        """Raises ApiError(view_in_use) if other views read this one."""
         readers = sorted(reader.name for reader in self._readers(name))
         if readers:
             raise ApiError("view_in_use", f"View {name!r} is read by {', '.join(map(repr, readers))}.")
 
     def _readers(self, name: str) -> list[Definition]:
-        """The registered views that read another one."""
+        """Returns the registered views that read a view."""
         return [
             registered.definition
             for registered in self.installer.registry.views.values()
@@ -133,8 +134,8 @@ class Changes:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """One change at a time. ApiError if the change stream begins meanwhile and takes long: a change that was given
-        up is not to be made later."""
+        """Serializes changes. Raises `ApiError` if the stream takes long to begin, so that an abandoned change is not
+        applied later."""
         try:
             async with asyncio.timeout(None if self.installer.dispatcher.running else _PATIENCE_S):
                 await self.lock.acquire()
@@ -163,21 +164,22 @@ class Changes:
         for planned, plan in plans:
             self.installer.install(planned, plan)
         if self.installer.dispatcher.failure is not None:
-            # The next engine is given what there was, and nobody else is told of this.
+            # The next engine gets the previous definition, and the change is not replicated.
             self._restore(definition.name, was)
             raise ApiError(
                 "internal_error", f"View {definition.name!r} cannot be installed; the engine's log has the reason."
             )
 
     async def _planned(self, definition: Definition) -> list[tuple[Definition, ViewPlan]]:
-        """The plans of a view and of those that read it, right until the loop's next turn."""
+        """Returns the plans of a view and of its readers, valid until the loop's next turn."""
         for _ in range(_LOOKS - 1):
             with suppress(TableAlteredError):
                 return await self._planned_once(definition)
         return await self._planned_once(definition)
 
     async def _planned_once(self, definition: Definition) -> list[tuple[Definition, ViewPlan]]:
-        """Raises `TableAlteredError` if a table is another one by now: then the next plan is of that."""
+        """Plans once. Raises `TableAlteredError` if a table was altered meanwhile; the next attempt sees the new
+        table."""
         async with self.upstream.session() as session:
             await self.repair.meet(session)
             since = self.repair.state
@@ -202,7 +204,7 @@ class Changes:
     async def _prepared_reader(
         self, session: UpstreamSession, reader: Definition, put: Definition
     ) -> tuple[ViewPlan, Catalog]:
-        """Plan a view that reads the one that is put; otherwise like `_prepared`."""
+        """Plans a view that reads the one that is put; otherwise like `_prepared`."""
         fresh = await session.load_catalog(self._texts(put))
         try:
             plan = await self.installer.planning(fresh, reader, put=put).plan(session, reader)
@@ -212,15 +214,16 @@ class Changes:
         return plan, fresh
 
     async def _prepared(self, session: UpstreamSession, definition: Definition) -> tuple[ViewPlan, Catalog]:
-        """The plan, all of whose tables are followed, and the catalog it was made with."""
+        """Returns the plan, after its tables are followed, and the catalog it was made with."""
         since = self.repair.state
         fresh = await session.load_catalog(self._texts(definition))
         outdated = self.repair.outdated(fresh)
         if outdated:
-            # The stream decodes these as they were: what reads them is made anew together with this view.
+            # The stream decodes these tables by their old layout: their readers are planned again together with this
+            # view.
             plan = await self.installer.planning(fresh, definition, as_followed=False).plan(session, definition)
             if not outdated.isdisjoint(plan.tables):
-                reason = "The table has other columns now; the view is being planned anew."
+                reason = "The table's columns have changed; the view is being planned again."
                 self.repair.break_views(outdated & plan.tables, reason)
                 await self.repair.mend(session, fresh, since)
         plan = await self.installer.planning(fresh, definition).plan(session, definition)
@@ -231,12 +234,12 @@ class Changes:
         return [*self.installer.registry.texts(), definition.sql]
 
     def _save(self, name: str, at_ms: int | None) -> None:
-        """A change of this view is in effect."""
+        """Stores the views after a change."""
         self.installer.registry.note_change(name, wall_ms() if at_ms is None else at_ms)
         try:
             self.installer.registry.save()
         except StateError as error:
-            log.error("views cannot be kept", reason=str(error))
+            log.error("the views cannot be stored", reason=str(error))
             raise ApiError(
                 "internal_error",
                 "The change is in effect, but cannot be kept over a restart; the log has the reason.",

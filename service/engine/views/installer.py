@@ -1,11 +1,11 @@
-"""Views come, go and change while the stream runs.
+"""Installer: adds, replaces and removes views while the stream runs.
 
-Invariants: one change at a time (`lock`); what is on disk was accepted; a name means its old installation until the new
-one is ready, with no moment in which it means nothing; a broken view is not in the engine (its *tombstone* keeps the
-name and says why), so that nothing of it is fed rows it was not planned for.
+Invariants: one change at a time (`lock`); only accepted views are on disk; a name refers to its old installation until
+the new one is ready, without a gap; a broken view is not in the engine, so it receives no rows that its plan does not
+match (its *tombstone* keeps the name and the reason).
 
-Not here: the registry itself (`service.engine.views.registry`), following tables (`tables`), what breaks and
-mends views (`repair`).
+Not here: the registry (`service.engine.views.registry`), followed tables (`tables`), breaking and repairing views
+(`repair`).
 """
 
 import asyncio
@@ -46,13 +46,13 @@ from service.sharding.homes import ALONE, Shard, homes_among
 
 log = structlog.get_logger()
 
-#: A collection stops everything for 0.1 s: while many views go, one after another, there is one so often.
+#: Minimum interval between full garbage collections, which stop the process for 0.1 s, while many views are dropped.
 _COLLECT_S = 1.0
 
 
 @dataclass(slots=True)
 class Installer:
-    """Puts views into the engine and the leaf store, and takes them out."""
+    """Installs views in the engine and the leaf store, and removes them."""
 
     registry: ViewRegistry
     dispatcher: Dispatcher
@@ -60,13 +60,13 @@ class Installer:
     following: FollowedTables
     lookups: Lookups
     admission: Admission
-    #: Whether who asks has a token.
+    #: True if readers are authenticated by tokens.
     guarded: bool = False
-    #: Which part of all keys is kept here.
+    #: The shard of all keys held here.
     shard: Shard = ALONE
-    #: What was admitted, and is kept by another shard: views, and whether they are to be kept whole.
+    #: Admitted views of another shard's home, and whether they are fully materialized.
     _elsewhere: set[tuple[View, bool]] = field(default_factory=set)
-    #: Frees the nodes of views that have gone, once for those that go together.
+    #: Frees the nodes of dropped views, once for those that are dropped together.
     _collecting: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
@@ -81,9 +81,9 @@ class Installer:
         put: Definition | None = None,
         checks: TableChecks | None = None,
     ) -> Planning:
-        """What plans a definition over `fresh` and the other registered views. Followed tables are as they are
-        followed, unless it is only to be seen what the definition reads. `put`: a definition that is to come;
-        `checks`: shared by what is planned together."""
+        """Returns the planner for a definition over `fresh` and the other registered views. Followed tables have the
+        form in which they are followed, except for a dry run. `put`: a definition that is not registered yet; `checks`:
+        shared by plans made together."""
         others = {name: registered.definition.sql for name, registered in self.registry.views.items()}
         if put is not None:
             others[put.name] = put.sql
@@ -92,11 +92,11 @@ class Installer:
         return Planning(catalog, checks or self.checks(), self.guarded)
 
     def checks(self) -> TableChecks:
-        """New ones: what was said of a table is not for ever."""
+        """New table checks, since results do not stay valid."""
         return TableChecks(self.following.refusals, self.following.layouts)
 
     async def join(self, session: UpstreamSession, tables: frozenset[str], fresh: Catalog) -> None:
-        """Makes sure that `tables`, none of which is refused, are followed; announces those that were not."""
+        """Follows `tables`, none of which is refused, and announces the new ones to the engine."""
         new = sorted(tables - self.following.layouts.keys())
         if not new:
             return
@@ -105,14 +105,14 @@ class Installer:
             await self.following.follow(session, new, fresh)
             taken = await self.lookups.snapshot()
         except BaseException:
-            # Followed and not announced, they would be taken for ones that have joined.
+            # Tables that are followed but not announced would be taken for tables that have joined.
             self.following.unfollow(new)
             raise
         for table in new:
             self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
 
     async def admit(self, session: UpstreamSession, plans: Iterable[ViewPlan], fresh: Catalog) -> None:
-        """Makes sure that what these plans need whole fits into memory. Raises `ApiError` ``too_large``."""
+        """Checks that the full state of these plans fits into memory. Raises ApiError(too_large)."""
         catalog = self.following.planning_catalog(fresh)
         here = []
         for plan in plans:
@@ -124,11 +124,12 @@ class Installer:
         await self.admission.admit(session, here, catalog)
 
     def is_elsewhere(self, plan: ViewPlan) -> bool:
-        """Whether another shard keeps what is planned here, as it was found when the plan was admitted."""
+        """True if another shard holds this plan's view, as determined at its admission."""
         return isinstance(plan.view, View) and (plan.view, plan.whole) in self._elsewhere
 
     def _is_anothers(self, plan: ViewPlan, catalog: Catalog) -> bool:
-        """A view that is kept whole has one home; one of a query is only known to the shard that made it."""
+        """True if the view's home is another shard. A fully materialized view has one home; a view promoted from a
+        query exists only on its own shard."""
         assert isinstance(plan.view, View)
         name = plan.view.name
         if self.shard.of == 1 or is_of_query(name) or homes_among(self.shard.of).of_view(name) == self.shard.number:
@@ -136,7 +137,7 @@ class Installer:
         return Explanation(plan.view, catalog, whole=plan.whole).materialization == "full"
 
     def install(self, definition: Definition, plan: ViewPlan) -> InstalledView:
-        """Hands a plan to the engine, beside what the name means now, if that answers."""
+        """Installs a plan in the engine, beside the current installation of the name if that answers reads."""
         registered = self.registry.views.setdefault(definition.name, RegisteredView(definition))
         registered.definition = definition
         self.uninstall(registered.replacement)
@@ -165,13 +166,13 @@ class Installer:
         return installation
 
     def introduce(self, plans: Mapping[str, ViewPlan]) -> None:
-        """Make the views known to readers before there is an engine, in a new leaf store that has nothing of them: the
-        upstream can answer them while they are being built. What has no plan says why. The store has no version that
-        anybody could ask for, so a read with a minimum waits for the stream."""
+        """Publishes views in a new, empty leaf store before an engine exists, so that reads fall back to the upstream
+        meanwhile. A view without a plan gets its reason. The store has no version, so a read with a minimum waits for
+        the stream."""
         for registered in self.registry.views.values():
             plan = plans.get(registered.definition.name)
             if plan is None:
-                self.entomb(registered, registered.reason or "It cannot be planned.")
+                self.entomb(registered, registered.reason or "The view cannot be planned.")
             elif self.is_elsewhere(plan):
                 self._say_elsewhere(registered, plan)
             else:
@@ -181,8 +182,8 @@ class Installer:
         self.leaf.commit([], 0, wall_ms())
 
     def adopt(self, plans: Mapping[str, ViewPlan]) -> None:
-        """Know the views that the leaf store of another engine process has, under the ids that readers have of them,
-        before there is an engine: what it holds is served, and the upstream can answer the rest."""
+        """Publishes the views of a previous engine process's leaf store, under their old ids, before an engine exists:
+        its rows are served, and other reads fall back to the upstream."""
         known = self.leaf.reader.catalog().by_name
         self.leaf.hold_catalog()
         for name, plan in plans.items():
@@ -194,7 +195,7 @@ class Installer:
                     registered.installed = installation
 
     def _leave_elsewhere(self, registered: RegisteredView, plan: ViewPlan) -> InstalledView:
-        """Its name exists here, and says that another shard answers."""
+        """Publishes the name of a view held by another shard."""
         old, registered.reason = registered.installed, None
         tombstone = self._say_elsewhere(registered, plan)
         self._elsewhere.discard((plan.view, plan.whole))
@@ -230,7 +231,7 @@ class Installer:
         )
 
     def _never_null(self, new: InstalledView) -> frozenset[int]:
-        """The columns of its output that are never NULL. What its plan relies on is watched
+        """Returns the output columns that are never NULL. The constraints that its plan relies on are watched
         (`service.engine.upstream.constraints`)."""
         view, catalog = new.view, self.following.catalog
         if not isinstance(view, View) or not new.tables or not new.tables <= catalog.tables.keys():
@@ -238,7 +239,7 @@ class Installer:
         return never_null_output(view, catalog)
 
     def uninstall(self, installation: InstalledView | None) -> None:
-        """Takes an installation out of the engine and the leaf store."""
+        """Removes an installation from the engine and the leaf store."""
         if installation is None:
             return
         self.registry.installations.pop(installation.id, None)
@@ -259,13 +260,13 @@ class Installer:
             self.leaf.commit([LeafDrop(view)], state.position, state.at_ms)
 
     def unfollow_unread(self) -> None:
-        """Tables that no installed view reads need not be decoded."""
+        """Stops following tables that no installed view reads."""
         read = frozenset[str]().union(*(i.tables for i in self.registry.installations.values()))
         self.following.unfollow(self.following.layouts.keys() - read)
 
     def bury(self, registered: RegisteredView, reason: str, status: Status = Status.BROKEN) -> None:
-        """The view is out of the engine, and its name says why: it is broken, or about to be planned anew
-        (``building``)."""
+        """Removes a view from the engine; its name keeps the reason. `status`: broken, or ``building`` while it is
+        planned again."""
         old = registered.installed
         if old is None or old.tombstone:
             self._say(registered, reason)
@@ -274,7 +275,7 @@ class Installer:
         self.uninstall(old)
 
     def entomb(self, registered: RegisteredView, reason: str) -> None:
-        """A view that never had a plan: its name exists, and says why it does not answer."""
+        """Publishes the name of a view that was never planned, with the reason."""
         definition = registered.definition
         nothing = View(definition.name, definition.sql, Chain("", None, ()), (), ())
         self._entomb(registered, ViewPlan(nothing, definition.sql), reason)
@@ -287,8 +288,8 @@ class Installer:
         self.leaf.publish(tombstone.id)
 
     def _say(self, registered: RegisteredView, reason: str) -> None:
-        """A view that was broken before, or about to be planned anew, is broken, for another reason now perhaps.
-        Workers know it when the admin port does."""
+        """Sets the reason of a view that is already broken, or about to be planned again, for the workers and the admin
+        port."""
         if registered.status_reason == reason and registered.status is Status.BROKEN:
             return
         log.error("view is broken", view=registered.definition.name, reason=reason)
@@ -299,7 +300,7 @@ class Installer:
             self._commit_catalog()
 
     def say_progress(self, view: ViewId, text: str) -> None:
-        """How far a view is that is being built; workers are told by the next commit."""
+        """Sets the progress of a view that is loading; workers see it with the next commit."""
         installation = self.registry.installations[view]
         if installation.reason != text:
             installation.reason = text
@@ -322,7 +323,7 @@ class Installer:
             self._swap(registered, installation)
 
     def _broke(self, registered: RegisteredView, installation: InstalledView) -> None:
-        """In a step of its own after the one in which it broke."""
+        """Handles a broken view, in a step of its own after the one in which it broke."""
         reason = installation.reason or "unknown"
         if registered.installed is installation:
             self.bury(registered, reason)
@@ -332,7 +333,8 @@ class Installer:
             self.uninstall(installation)
 
     def _swap(self, registered: RegisteredView, replacement: InstalledView) -> None:
-        """The replacement answers: the name means it from this commit on. The old one goes in a step of its own."""
+        """Makes the name refer to the replacement as of this commit. The old installation is removed in a step of its
+        own."""
         self.leaf.publish(replacement.id)
         old, registered.installed, registered.replacement = registered.installed, replacement, None
         registered.reason = None

@@ -1,14 +1,14 @@
-"""Incremental plans, in a file for the next process of an engine: of its start with many views, most is planning.
+"""Cache of incremental plans in a file, for the next process of an engine: most of its start with many views is
+planning.
 
-*Theory*: the plan of a view that reads no registered views follows from its definition and the catalog. So it is the
-plan that would be made now if what it was made with is what there is now; what is another is told as it is for
-installed views (`catalog_diff`). A followed table is compared as it was when it began to be followed, which is what
-plans were made with, whatever has been altered since without concerning them. Statistics of tables are not compared:
-they choose among plans that answer the same.
+*Theory*: the plan of a view that reads no registered views follows from its definition and the catalog, so a cached
+plan is valid if its inputs are unchanged; changes are detected as for installed views (`catalog_diff`). A followed
+table is compared in the form in which it began to be followed, which is the form that plans use, whatever unrelated
+changes came later. Statistics are not compared: they choose among plans with equal results.
 
-*Invariants*: what is read was written by this very program: the file is in the directory of its run, where only its
-user can write. Of a file that cannot be read nothing is known, nor of one in whose session functions, types or the
-like have changed.
+*Invariants*: the file was written by this same program: it is in the run's directory, where only its user can write. A
+file that cannot be read counts as empty, as does one written in a session in which functions, types or the like have
+changed.
 """
 
 import asyncio
@@ -26,17 +26,19 @@ from service.engine.views.catalog_diff import CatalogDifference, Look
 from service.engine.views.registry import Definition, ViewPlan, ViewRegistry
 from service.engine.views.tables import FollowedTables
 
-#: What is installed is looked at so often.
+#: Interval between checks of the installed views.
 _EVERY_S = 5.0
-#: What the next entry of a file may be instead: nothing, cut off, of a collation that is gone, of other classes.
+#: Errors of a file entry that is missing, truncated, or refers to a missing collation or to other classes.
 _NO_ENTRY = (EOFError, pickle.UnpicklingError, KeyError, ValueError, TypeError, AttributeError, ImportError)
-#: How a plan says that it cannot be pickled: too deep, or with something of the process in it.
+#: Errors of a plan that cannot be pickled: too deep, or with an object of the process in it.
 _NOT_KEPT = (RecursionError, pickle.PicklingError, TypeError, AttributeError)
 
 
 @dataclass(slots=True)
 class KnownPlans:
-    """*State*: `_written` is what the file has; `_code`, the marks of functions, types … as the session began."""
+    """Plans of the previous process. *State*: `_written`, the plans in the file; `_code`, marks of functions, types …
+    at the session's start.
+    """
 
     path: Path
     registry: ViewRegistry
@@ -45,7 +47,7 @@ class KnownPlans:
     _code: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def under(self, look: Look) -> dict[Definition, ViewPlan]:
-        """Those of the file that would be made now, as a session begins."""
+        """Returns the cached plans that would be made again with this catalog, at the start of a session."""
         self._code = look.code
         found: dict[Definition, ViewPlan] = {}
         types = [look.catalog.text, *(c.type for table in look.catalog.tables.values() for c in table.columns)]
@@ -62,7 +64,7 @@ class KnownPlans:
         return found
 
     async def keep(self, last_look: Callable[[], Look | None]) -> None:
-        """Writes what is installed, when it is another than before; for ever."""
+        """Writes the installed plans whenever they have changed, until cancelled."""
         while True:
             if (look := last_look()) is not None:
                 now = Look(None, self._code, self.following.planning_catalog(look.catalog)), dict(self._installed())
@@ -79,10 +81,10 @@ class KnownPlans:
 
     def _write(self, entries: Iterable[object]) -> None:
         made = self.path.with_suffix(".new")
-        # Without room for it, the next process makes its plans again.
+        # Without room for the file, the next process plans again.
         with suppress(OSError), made.open("wb") as file:
             for entry in entries:
-                # Nor is one that cannot be pickled kept: it is made again, too.
+                # A plan that cannot be pickled is left out and made again.
                 with suppress(*_NOT_KEPT):
                     file.write(_pickled(entry))
             file.flush()
@@ -90,7 +92,7 @@ class KnownPlans:
 
 
 def _is_alike(before: Look, look: Look) -> bool:
-    """Whether what no `CatalogDifference` tells is the same."""
+    """True if everything that `CatalogDifference` does not compare is unchanged."""
     then, now = before.catalog, look.catalog
     return (before.code, then.search_path, then.text, then.dialect) == (
         look.code,
@@ -101,7 +103,7 @@ def _is_alike(before: Look, look: Look) -> bool:
 
 
 def _pickled(entry: object) -> bytes:
-    """One entry; others run between two of them."""
+    """Pickles one entry; the loop runs between two of them."""
     buffer = BytesIO()
     _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(entry)
     return buffer.getvalue()
@@ -112,20 +114,19 @@ def _read(file: BinaryIO, collations: Mapping[str, Collation]) -> Any:
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves out the weights of collations, which are large and equal where the names are."""
+    """Pickler that replaces collations by their names: their weights are large, and equal if the names are."""
 
     def persistent_id(self, obj: object) -> str | None:
-        """The name of a collation."""
         return obj.name if isinstance(obj, Collation) else None
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts the catalog's collations in."""
+    """Unpickler that resolves collations by the catalog."""
 
     def __init__(self, file: BinaryIO, collations: Mapping[str, Collation]) -> None:
         super().__init__(file)
         self._collations = collations
 
     def persistent_load(self, pid: str) -> Collation:
-        """KeyError: the catalog does not have it any more."""
+        """Returns the named collation. Raises `KeyError` if the catalog lacks it."""
         return self._collations[pid]

@@ -1,9 +1,9 @@
-"""From what a user says a view is to how it is kept, or to the problem that says why not and where.
+"""Planner: from a view's definition to its tier and plan, or to the problem with its reason and place.
 
-Whatever the upstream runs can be kept: incrementally if there is a plan, else run again when a table that it reads
-changes, else, if it depends on more than tables, for a while.
+Every query that the upstream runs can be a view: maintained incrementally if a plan exists, else refreshed when one of
+its tables changes, else, if its result depends on more than tables, cached for a while.
 
-Not here: plans (`dataflow.sql`), what the server says of a statement (`service.engine.upstream.upstream`).
+Not here: plans (`dataflow.sql`), the server's description of a statement (`service.engine.upstream.upstream`).
 """
 
 import re
@@ -28,22 +28,22 @@ from service.ground.errors import ApiError
 from service.ground.long_texts import beside
 from service.leaf_store.catalog import CLAIMS
 
-#: Characters of SQL that a problem shows.
+#: Characters of SQL quoted in a problem.
 EXCERPT = 80
-#: How long an answer is good that only expires, if the view does not say.
+#: Default time to live of answers that only expire.
 TTL_S = 10.0
-#: Of Cache-Control: what lets a cache give others the answer to a request with a token (RFC 9111, 3.5).
+#: Directives of Cache-Control that let a cache reuse the answer to a request with a token (RFC 9111, 3.5).
 _SHARED = re.compile(r"\b(?:public|s-maxage|must-revalidate)\b", re.IGNORECASE)
-#: Asks which tables cannot be followed, and why.
+#: Checks which tables cannot be followed, and why.
 Refusals = Callable[[UpstreamSession, Iterable[str]], Awaitable[dict[str, TableRefusedError]]]
 
 
 @dataclass(slots=True)
 class TableChecks:
-    """Which tables cannot be followed, each asked about once. *Maintains* `_found`: what was said of them."""
+    """Results of table checks; each table is checked once. *Maintains* `_found`: the results so far."""
 
     ask: Refusals
-    #: Tables that are followed already.
+    #: Tables that are already followed.
     followed: Container[str] = ()
     _found: dict[str, TableRefusedError | None] = field(default_factory=dict)
 
@@ -63,13 +63,14 @@ class Planning:
 
     catalog: Catalog
     checks: TableChecks
-    #: Whether who asks has a token, whose claims a view may take as parameters.
+    #: True if readers have tokens, whose claims a view may take as parameters.
     guarded: bool = False
 
     async def plan(self, session: UpstreamSession, definition: Definition, made: ViewPlan | None = None) -> ViewPlan:
-        """How a definition is kept. `made`: its incremental plan, if that is known.
+        """Plans a definition. `made`: its incremental plan, if known.
 
-        Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`, `UpstreamError`."""
+        Raises ApiError(view_unsupported), ApiError(view_invalid), `TableRefusedError`, `UpstreamError`.
+        """
         try:
             plan = await self._plan(session, definition, made)
             self._check_claims(plan, definition)
@@ -84,11 +85,12 @@ class Planning:
     def _check_claims(self, plan: ViewPlan, definition: Definition) -> None:
         claims = [name for name in parameter_names(plan.view) if name.startswith(CLAIMS)]
         if claims and not self.guarded:
-            raise UnsupportedQuery(f"The view takes :{claims[0]} from tokens, and without [auth] there are none.")
+            raise UnsupportedQuery(f"The parameter :{claims[0]} is a claim of tokens, and [auth] is not configured.")
         kept = _SHARED.search(definition.options.cache_control or "")
         if claims and kept:
             raise UnsupportedQuery(
-                f"Answers by :{claims[0]} are one client's, and {kept[0]!r} in cache_control lets proxies share them."
+                f"Answers that depend on :{claims[0]} are private to one client, but {kept[0]!r} in "
+                "cache_control lets proxies share them."
             )
 
     async def _plan(self, session: UpstreamSession, definition: Definition, made: ViewPlan | None) -> ViewPlan:
@@ -113,13 +115,13 @@ class Planning:
     async def _doubted(
         self, session: UpstreamSession, definition: Definition, found: Expanded, error: InvalidQuery
     ) -> ViewPlan:
-        """SQL that we take for wrong: the server has the last word."""
+        """Handles SQL that cannot be analyzed: the server decides whether it is valid."""
         try:
-            return await self._refreshed(session, definition, found, f"It cannot be analysed: {error.reason}")
+            return await self._refreshed(session, definition, found, f"The SQL cannot be analyzed: {error.reason}")
         except InvalidQuery as confirmed:
             raise (confirmed if "syntax error" in error.reason or error.span is None else error) from None
 
-    # Views that are not kept incrementally
+    # Views that are not maintained incrementally
 
     async def _refreshed(
         self,
@@ -129,10 +131,10 @@ class Planning:
         reason: str,
         expires: str | None = None,
     ) -> ViewPlan:
-        """`expires`: why no change of a table says when an answer is stale."""
+        """Plans a refreshed or expiring view. `expires`: why no change of a table makes an answer stale."""
         options = definition.options
         if options.materialization == "full":
-            raise UnsupportedQuery(f"Only what is kept incrementally can be kept whole: {reason}")
+            raise UnsupportedQuery(f"Only a view that is maintained incrementally can be fully materialized: {reason}")
         statement = await beside(found.sql, statement_of, found.sql, self.catalog.dialect)
         try:
             described = await session.describe(statement)
@@ -141,7 +143,7 @@ class Planning:
         expires = expires or described.volatile or await beside(found.sql, _clock_read, found, described, self.catalog)
         expires = expires or await self._not_streamed(session, described)
         if options.tier == Tier.REFRESH and expires is not None:
-            raise UnsupportedQuery(f"No change of a table says when an answer is stale: {expires}")
+            raise UnsupportedQuery(f"The view cannot be refreshed on changes of its tables: {expires}")
         ttl_ms = None
         if expires is not None or options.tier == Tier.TTL:
             ttl_ms = max(1, round((options.ttl_s or TTL_S) * 1000))
@@ -164,11 +166,11 @@ class Planning:
         )
 
     async def _not_streamed(self, session: UpstreamSession, described: Described) -> str | None:
-        """Why the change stream does not say all about what is read."""
+        """Returns why the change stream does not cover everything that the query reads."""
         unknown = sorted(described.tables - self.catalog.tables.keys())
         if unknown:
-            return f"{unknown[0]} is not in the catalog."
-        # What a view of the upstream reads, its owner may read.
+            return f"Table {unknown[0]} is not in the catalog."
+        # A view of the upstream reads with its owner's rights.
         refused = await self.checks.refusal(session, described.tables)
         if refused is None:
             return None
@@ -178,7 +180,7 @@ class Planning:
 
 
 def _analysed(definition: Definition, catalog: Catalog) -> tuple[Expanded, View | UnsupportedQuery | InvalidQuery]:
-    """The SQL without registered views, and its incremental plan or why it has none."""
+    """Expands registered views and returns the SQL with its incremental plan, or the reason why none exists."""
     check_effects(definition.sql, catalog.dialect)
     found = expanded(definition.sql, catalog)
     wanted = definition.options.tier
@@ -214,7 +216,7 @@ def _clock_read(found: Expanded, described: Described, catalog: Catalog) -> str 
 
 
 def parameter_names(view: View | RefreshView) -> list[str]:
-    """The names of all parameters of a plan."""
+    """Returns the names of all parameters of a plan."""
     if isinstance(view, RefreshView):
         return [parameter.name for parameter in view.parameters]
     names = [p.name for p in (*view.parameters, *view.within)] + [bound.name for bound in view.ranges]
@@ -230,7 +232,7 @@ def template_of(view: View, sql: str, catalog: Catalog) -> str:
 
 
 def place(sql: str, span: Span | None) -> dict[str, object]:
-    """Where in the SQL: 1-based line and column, and what stands there."""
+    """Returns the 1-based line and column of a span, and its text."""
     if span is None:
         span = Span(0, len(sql))
     start = min(span.start, len(sql))
@@ -243,7 +245,7 @@ def place(sql: str, span: Span | None) -> dict[str, object]:
 
 
 def reason_of(error: ApiError) -> str:
-    """A problem as one line: what, where, what to do."""
+    """Formats a problem on one line: reason, place, remedy."""
     where = ""
     if "line" in error.members:
         where = f" (line {error.members['line']}, column {error.members['column']}: {error.members['excerpt']})"

@@ -1,9 +1,9 @@
-"""Which views there are: those of the configuration file, and those put over HTTP, kept in the state directory.
+"""Registered views: those of the configuration file, and those put over HTTP, stored in the state directory.
 
-Invariants: a name belongs to one of the two origins; what is on disk is what was last put, whole (written beside and
-renamed); at most one replacement of a view is being built.
+Invariants: a name belongs to one of the two origins; the file holds the complete latest state (written to a temporary
+file and renamed); at most one replacement of a view is being built.
 
-Not here: planning and installing (`installer`); what readers see of a view (`leaf_store`).
+Not here: planning and installing (`installer`); views as readers see them (`leaf_store`).
 """
 
 import os
@@ -22,40 +22,40 @@ from dataflow.types import ViewId
 from service.ground.latency import Latency
 from service.leaf_store.serving_options import OnLag, Serving
 
-#: Of the file in the state directory. A later layout is another number, never a guess.
+#: Format of the file in the state directory. Each incompatible layout has its own number.
 FORMAT = 1
-#: Names of views that are not there any more, of which it is remembered when they were dropped.
+#: Maximum dropped views whose time of drop is remembered.
 _MOST_DROPPED = 1000
 
 
 class Origin(StrEnum):
-    """Who defined a view, and so who may change it."""
+    """Origin of a view, which determines how it can be changed."""
 
     CONFIG = "config"
     HTTP = "http"
-    #: Nobody: it is asked often (`service.adhoc`). Not kept over a restart.
+    #: Promoted from a frequent query (`service.adhoc`). Not stored.
     ADHOC = "adhoc"
 
 
 class Status(StrEnum):
-    """What a reader can expect of a view."""
+    """State of a view for its readers."""
 
     BUILDING = "building"
     READY = "ready"
-    #: Its computation failed: reads are forwarded for a while (`dataflow.engine.quarantine`).
+    #: Computation failed: reads are forwarded for a while (`dataflow.engine.quarantine`).
     QUARANTINED = "quarantined"
     BROKEN = "broken"
-    #: It is kept whole, by another shard.
+    #: Fully materialized by another shard.
     ELSEWHERE = "elsewhere"
 
     @property
     def answers(self) -> bool:
-        """Whether reads get rows here."""
+        """True if reads are answered here."""
         return self in (Status.READY, Status.QUARANTINED)
 
 
 class Tier(StrEnum):
-    """How a view is maintained (ARCHITECTURE.md, "The engine": tiers)."""
+    """Kind of maintenance (ARCHITECTURE.md, "The engine": tiers)."""
 
     INCREMENTAL = "incremental"
     REFRESH = "refresh"
@@ -63,20 +63,19 @@ class Tier(StrEnum):
 
 
 class StateError(Exception):
-    """The state directory cannot be used; the text says why and what to do."""
+    """Unusable state directory; the text gives the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """How a user wants a view to be kept; None: as the planner finds best.
+    """User options of a view; None leaves the choice to the planner.
 
-    `tier` is kept to, or the view is refused. `ttl_s`: how long answers of a view that expires are good.
-    `materialization` ``full``: an incremental view is kept whole. `cache_control`: the header of its answers.
-    `on_miss` ``forward``: the upstream answers what is not there. `limit_rows`, `limit_bytes`: no larger key is
-    stored. `bigint` ``string``: a form of 64-bit integers that JavaScript does not round. `on_lag`:
-    what a read does when answers are further behind than `max_lag_ms`. `stale_while_refresh_s`: for how long
-    an answer that was good may be given while it is run again. `large_answers` ``stream``: those too large to be held
-    are sent in parts.
+    `tier` is required or the view is refused. `ttl_s`: time to live of answers that expire. `materialization` ``full``:
+    an incremental view is fully materialized. `cache_control`: the header of its answers. `on_miss` ``forward``: misses
+    fall back to the upstream. `limit_rows`, `limit_bytes`: no larger key is stored. `bigint` ``string``: 64-bit
+    integers as strings, which JavaScript does not round. `on_lag`: behaviour of reads when answers are further behind
+    than `max_lag_ms`. `stale_while_refresh_s`: how long a stale answer may be served while it is refreshed.
+    `large_answers` ``stream``: answers too large for memory are streamed.
     """
 
     tier: str | None = None
@@ -94,7 +93,7 @@ class ViewOptions:
 
     @property
     def serving(self) -> Serving:
-        """What workers need of them."""
+        """Options used by workers."""
         return Serving(
             cache_control=self.cache_control,
             forwards=self.on_miss == "forward",
@@ -107,7 +106,7 @@ class ViewOptions:
 
     @property
     def key_limits(self) -> KeyLimits:
-        """What the engine needs of them."""
+        """Limits used by the engine."""
         return KeyLimits(self.limit_rows, self.limit_bytes)
 
 
@@ -116,7 +115,7 @@ _OPTIONS = tuple(option.name for option in fields(ViewOptions))
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a user said a view is."""
+    """View as defined by a user."""
 
     name: str
     sql: str
@@ -126,87 +125,86 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
-    """How a definition is kept. `sql` is what the upstream is asked: the definition's, with the registered views that
-    it names put in; of one that is not kept incrementally with parameters as $1, $2 … in the order of the key.
-    `template`: it has its parameters as $1, $2 … in the order of their names, in any tier."""
+    """Plan of a definition. `sql` is sent to the upstream: the definition's SQL with registered views expanded; for a
+    view that is not maintained incrementally, with parameters as $1, $2 … in the order of the key. `template`: the SQL
+    with parameters as $1, $2 … in the order of their names, in any tier.
+    """
 
     view: View | RefreshView
     sql: str
-    #: Kept whole because the user wants it so.
+    #: Fully materialized by the user's option.
     whole: bool = False
-    #: Registered views that its SQL names.
+    #: Registered views named by its SQL.
     reads_views: frozenset[str] = frozenset()
-    #: Views of the upstream that it may read, with their definitions as they were.
+    #: Upstream views that it may read, with the definitions used by the plan.
     upstream_views: frozenset[tuple[str, str]] = frozenset()
-    #: Names and types' OIDs of what the upstream answers; None if that is not known.
+    #: Names and type OIDs of the upstream's result columns; None if unknown.
     columns: tuple[tuple[str, int], ...] | None = None
     template: bool = False
-    #: Tables that its SQL reads, where it is run upstream.
+    #: Tables that its SQL reads, if it runs upstream.
     described: frozenset[str] = frozenset()
 
     @property
     def tier(self) -> Tier:
-        """How it is kept."""
         if isinstance(self.view, View):
             return Tier.INCREMENTAL
         return Tier.REFRESH if self.view.ttl_ms is None else Tier.TTL
 
     @property
     def tables(self) -> frozenset[str]:
-        """The tables whose changes it needs."""
+        """Tables whose changes it needs."""
         if isinstance(self.view, View):
             return tables_read(self.view)
         return frozenset(read.table for read in self.view.reads)
 
     @property
     def shared_by(self) -> frozenset[str]:
-        """What its statements upstream have a share of the slots by (`service.engine.reads.slots`): tables, or, where
-        no tables are known, the view."""
+        """Names that its upstream statements share slots by (`service.engine.reads.slots`): tables, or, if unknown, the
+        view."""
         return self.tables or self.described or frozenset((self.view.name,))
 
     def answers(self, columns: tuple[tuple[str, int], ...]) -> bool:
-        """Whether an answer of the upstream with these columns is one of this plan: ``*`` may have become more."""
+        """True if an upstream result with these columns matches this plan; ``*`` may expand to new columns."""
         return len(columns) == len(self.view.output) and self.columns in (None, columns)
 
 
 @dataclass(slots=True)
 class InstalledView:
-    """A definition's plan in the engine, under an id of its own."""
+    """Plan of a definition in the engine, under an id of its own."""
 
     id: ViewId
     plan: ViewPlan
     definition: Definition
     status: Status = Status.BUILDING
     reason: str | None = None
-    #: Not in the engine any more: all that is left is a name that says why it does not answer.
+    #: True once it has been removed from the engine; only the name with its reason remains.
     tombstone: bool = False
 
     @property
     def is_buried(self) -> bool:
-        """Broken, or to be planned anew: nothing answers here."""
+        """True if the view is broken, or is to be planned again, and answers no reads."""
         return self.tombstone and self.status is not Status.ELSEWHERE
 
     @property
     def view(self) -> View | RefreshView:
-        """How it is kept."""
         return self.plan.view
 
     @property
     def tables(self) -> frozenset[str]:
-        """The tables whose changes it needs."""
+        """Tables whose changes it needs."""
         return frozenset() if self.tombstone else self.plan.tables
 
 
 @dataclass(slots=True)
 class MissCounts:
-    """What became of a view's reads that missed, since its name is there."""
+    """Counters of a view's missed reads, for the lifetime of its name."""
 
-    #: Answered after filling, and how long that took.
+    #: Reads answered after filling, and their total time.
     upqueries: Latency = field(default_factory=Latency)
-    #: Answered by the upstream.
+    #: Reads answered by the upstream.
     forwarded: int = 0
     failed: int = 0
-    #: Keys of a refreshed view that were run upstream, the rows of their answers, and the seconds that took.
+    #: Keys of a refreshed view that were run upstream, the rows of their answers, and the seconds they took.
     refreshes: int = 0
     refresh_rows: int = 0
     refresh_s: float = 0.0
@@ -214,48 +212,48 @@ class MissCounts:
 
 @dataclass(slots=True)
 class RegisteredView:
-    """A name that readers know."""
+    """View name known to readers."""
 
     definition: Definition
-    #: What answers reads; None while the definition cannot be planned (`reason` says why).
+    #: Installation that answers reads; None while the definition cannot be planned (`reason` has the cause).
     installed: InstalledView | None = None
-    #: A replacement that is being built beside `installed`.
+    #: Replacement being built beside `installed`.
     replacement: InstalledView | None = None
     reason: str | None = None
     missed: MissCounts = field(default_factory=MissCounts)
 
     @property
     def status(self) -> Status:
-        """The status of what answers reads."""
+        """Status of the installation that answers reads."""
         return Status.BROKEN if self.installed is None else self.installed.status
 
     @property
     def status_reason(self) -> str | None:
-        """Why the view is not ready."""
+        """Reason why the view is not ready."""
         return self.reason if self.installed is None else self.installed.reason
 
 
 @dataclass(slots=True)
 class ViewRegistry:
-    """All registered views by name, and the file that the HTTP ones are kept in."""
+    """All registered views by name, and the file of those put over HTTP."""
 
     directory: Path
     views: dict[str, RegisteredView] = field(default_factory=dict)
-    #: What is in the engine, by id, replacements included.
+    #: Installations in the engine by id, including replacements.
     installations: dict[ViewId, InstalledView] = field(default_factory=dict)
-    #: When each view was last put over HTTP, or dropped: Unix time in milliseconds, by whoever changed it.
-    #: Where several services have the same views, the latest change is the one that counts.
+    #: Time of each view's latest PUT or DELETE over HTTP, in Unix milliseconds of the service that received it. If
+    #: several services share views, the latest change wins.
     changed_ms: dict[str, int] = field(default_factory=dict)
-    #: Whether the file is written here; another process does otherwise.
+    #: True if this process writes the file.
     keeps: bool = True
 
     @property
     def path(self) -> Path:
-        """The file of the views put over HTTP."""
+        """File of the views put over HTTP."""
         return self.directory / "views.json"
 
     def load(self, configured: Iterable[Definition]) -> None:
-        """The configuration's views and the stored ones. Raises `StateError`."""
+        """Loads the configured and the stored views. Raises `StateError`."""
         for definition in configured:
             self.views[definition.name] = RegisteredView(definition)
         stored, self.changed_ms = self._stored()
@@ -268,33 +266,31 @@ class ViewRegistry:
             self.views[definition.name] = RegisteredView(definition)
 
     def texts(self) -> list[str]:
-        """The SQL of all views."""
         return [registered.definition.sql for registered in self.views.values()]
 
     def known_ms(self, name: str) -> int:
-        """When the view was changed last; 0 of one that was put before that was noted, -1 of one never heard of."""
+        """Returns the time of the view's latest change; 0 if that was not recorded, -1 for an unknown view."""
         return self.changed_ms.get(name, 0 if name in self.views else -1)
 
     def note_change(self, name: str, at_ms: int) -> None:
-        """A view was put or dropped, then: later than before, whatever clocks say."""
+        """Records a PUT or DELETE, later than the previous one even if clocks differ."""
         at_ms = max(at_ms, self.known_ms(name) + 1)
         self.changed_ms[name] = at_ms
         for _, each in self._dropped()[:-_MOST_DROPPED]:
             del self.changed_ms[each]
 
     def is_forgotten(self, name: str, at_ms: int) -> bool:
-        """Whether a view that is not there was dropped so long ago that it would not be remembered. (Others may
-        remember it, and say so again and again.)"""
+        """True if a missing view was dropped so long ago that its drop is no longer remembered. (Other services may
+        still remember it and send it again.)"""
         dropped = self._dropped()
         return name not in self.views and len(dropped) >= _MOST_DROPPED and (at_ms, name) < dropped[-_MOST_DROPPED]
 
     def _dropped(self) -> list[tuple[int, str]]:
-        """When which views were dropped that are not there any more, the one of longest ago first: in the same order
-        wherever it is remembered, so that all forget the same."""
+        """Returns the drops of missing views, oldest first: all services forget in the same order."""
         return sorted((at_ms, name) for name, at_ms in self.changed_ms.items() if name not in self.views)
 
     def save(self) -> None:
-        """Writes the HTTP views, so that a crash leaves the old file or the new one. Raises `StateError`."""
+        """Writes the views put over HTTP; a crash leaves the old file or the new one. Raises `StateError`."""
         if not self.keeps:
             return
         stored = [
@@ -302,7 +298,7 @@ class ViewRegistry:
             for v in self.views.values()
             if v.definition.origin is Origin.HTTP
         ]
-        # Beside the views, so that a service of an earlier version can read them.
+        # Apart from the views, so that an earlier version of the service can read the file.
         kept = {"format": FORMAT, "views": stored, "changed_ms": self.changed_ms}
         body = orjson.dumps(kept, option=orjson.OPT_INDENT_2)
         try:
@@ -314,7 +310,7 @@ class ViewRegistry:
                 os.fsync(file.fileno())
             beside.replace(self.path)
         except OSError as error:
-            raise StateError(f"The views cannot be kept in {self.path}: {error}.") from None
+            raise StateError(f"The views cannot be written to {self.path}: {error}.") from None
 
     def _stored(self) -> tuple[list[Definition], dict[str, int]]:
         try:
@@ -331,7 +327,7 @@ class ViewRegistry:
             ) from None
 
     def forget_installations(self) -> None:
-        """A new engine has none of them."""
+        """Forgets all installations of the previous engine."""
         self.installations.clear()
         for registered in self.views.values():
             registered.installed = None
@@ -339,5 +335,5 @@ class ViewRegistry:
 
 
 def _stored_options(options: ViewOptions) -> dict[str, object]:
-    # All are plain values: `asdict` would copy them, of all views at every change of one.
+    # All fields are plain values; `asdict` would copy all views at each change of one.
     return {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}

@@ -1,9 +1,9 @@
-"""The upstream's tables change under the views that read them: what breaks, and what can be mended.
+"""Schema changes: views on changed tables break at once and are repaired if they can be.
 
-The stream says when a table's rows look different, the catalog all else. Either way the views that it concerns break
-at once, the others do not notice, and what is broken is planned anew until it can be.
+The stream reports changes of a table's row format, the catalog all others. Affected views break at once, other views
+continue, and broken views are planned again until that succeeds.
 
-Not here: when the catalog is looked at (`schema_watch`).
+Not here: when the catalog is read (`schema_watch`).
 """
 
 import asyncio
@@ -30,45 +30,44 @@ from service.ground.errors import ApiError
 
 log = structlog.get_logger()
 T = TypeVar("T")
-#: Statements that are remembered for plans made meanwhile.
+#: Redefining statements that are remembered for plans in progress.
 _REMEMBERED = 1000
 
 
 @dataclass(slots=True)
 class Repair:
-    """Breaks views whose tables changed, and mends broken ones."""
+    """Breaks views whose tables have changed, and repairs broken ones."""
 
     installer: Installer
     upstream: Upstream
-    #: Held by every change of the views.
+    #: Serializes all changes of views.
     lock: asyncio.Lock
-    #: Notices that concern no view, so that they are told once.
+    #: Notices that concern no view, so that each is logged once.
     _known: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
-    #: How often the catalog was another one than before: a plan that was begun before that is not installed.
+    #: Number of catalog changes so far: a plan begun before the latest one is not installed.
     _changes: int = 0
     _last: Look | None = None
-    #: Held while the catalog is looked at: what was seen first is heeded first.
+    #: Held while the catalog is read, so that results are handled in the order of the reads.
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    #: What statements defined anew, the last ones, and how many there were.
+    #: Latest relations redefined by statements, and their total number.
     _redefined: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _redefinitions: int = 0
 
     def restart(self) -> None:
-        """A new stream: nothing is known to have changed."""
+        """Resets for a new stream."""
         self._known.clear()
 
     @property
     def exact(self) -> bool | None:
-        """Whether transactions that alter the schema say so in the stream; None if that is not known."""
+        """True if schema-altering transactions are marked in the stream; None if unknown."""
         return None if self._last is None or self._last.token is None else self._last.token.exact
 
     @property
     def is_needed(self) -> bool:
-        """Whether any view is broken."""
         return any(self._broken())
 
     def schema_changed(self, notice: SchemaNotice) -> None:
-        """A followed table is not what it was planned for. Views that this concerns break now."""
+        """Breaks the views affected by a change of a followed table."""
         used = any(self._uses(i.plan, notice) for i in self.installer.registry.installations.values())
         if used:
             log.warning("table changed", table=notice.table, reason=notice.reason)
@@ -76,33 +75,32 @@ class Repair:
             return
         if (notice.table, notice.columns) not in self._known:
             self._known.add((notice.table, notice.columns))
-            log.info("table changed; no view uses what changed", table=notice.table, reason=notice.reason)
+            log.info("table changed; no view uses the changed columns", table=notice.table, reason=notice.reason)
         following = self.installer.following
         if not notice.columns:
-            # None of its rows may come any more: the next view that reads it follows it anew.
+            # Its rows are no longer decoded: the next view that reads it follows it again.
             following.unfollow({notice.table})
         elif notice.table in following.layouts:
             following.doubted.setdefault(notice.table, set()).update(notice.columns)
 
     @property
     def state(self) -> tuple[int, int]:
-        """What `require_unchanged` compares with; to be taken before the catalog is read for a plan."""
+        """Token for `require_unchanged`; read it before the catalog is read for a plan."""
         return self._changes, self._redefinitions
 
     def redefined(self, name: str) -> None:
-        """A statement defined relations anew (`cdc.change.Batch`): views that read the database's views of that name
-        break now."""
+        """Breaks the views that read a relation which a statement has redefined (`cdc.change.Batch`)."""
         self._redefinitions += 1
         self._redefined.append(name)
         for registered, installation in self._installed():
             views = sorted(_views_named(installation.plan, [name]))
             if views:
-                self._plan_anew(registered, installation, f"The database's view {views[0]} is another one now.")
+                self._plan_anew(registered, installation, f"The database's view {views[0]} was redefined.")
 
     def require_unchanged(self, plan: ViewPlan, since: tuple[int, int]) -> None:
-        """The stream may have said something of a table since it was joined, and will not say it again; or of a view of
-        the database, or the catalog may have changed, since it was read (`state`). Raises `TableAlteredError`; if the
-        plan is installed before the loop's next turn, it is right."""
+        """Raises `TableAlteredError` if, since `since` (see `state`), the stream reported a change of a table or of an
+        upstream view of the plan, or the catalog has changed. The stream reports each change only once. Otherwise the
+        plan is valid until the loop's next turn."""
         changes, redefinitions = since
         new = self._redefinitions - redefinitions
         names = list(self._redefined)[-new:] if 0 < new <= _REMEMBERED else [""] if new else []
@@ -116,11 +114,11 @@ class Repair:
             if table not in following.layouts:
                 raise TableAlteredError(table)
             if columns and self._uses(plan, SchemaNotice(table, "", columns)):
-                self.break_views({table}, "The table has changed; the view is being planned anew.")
+                self.break_views({table}, "The table has changed; the view is being planned again.")
                 raise TableAlteredError(table)
 
     def break_views(self, tables: set[str], reason: str) -> None:
-        """Takes all views on `tables` out of the engine, and stops following these."""
+        """Removes all views on `tables` from the engine and stops following the tables."""
         installer = self.installer
         for table in tables:
             installer.dispatcher.step(SchemaChanged(table, reason))
@@ -141,7 +139,7 @@ class Repair:
         )
 
     async def check(self) -> None:
-        """Compares the followed tables with the catalog, and tries to mend what is broken. Raises `UpstreamError`."""
+        """Compares the followed tables with the catalog and tries to repair broken views. Raises `UpstreamError`."""
         async with self.lock, self.upstream.session() as session:
             _, redefinitions = self.state
             fresh = await self.look(session)
@@ -149,52 +147,52 @@ class Repair:
                 await self.mend(session, fresh, (self._changes, redefinitions))
 
     async def meet(self, session: UpstreamSession) -> None:
-        """Looks if the token has moved, so that what is planned next is not of a catalog that a later look takes for
-        new. The lock is held. Raises `UpstreamError`."""
+        """Reads the catalog if its token has changed, so that a plan made next is not based on changes first seen
+        later. The caller holds the lock. Raises `UpstreamError`."""
         if not await self.has_moved(session):
             return
         before = {registered.definition.name for registered in self._broken()}
         _, redefinitions = self.state
         fresh = await self.look(session)
-        # What was broken before is for `check`, which comes again and again.
+        # Views that broke earlier are left to the periodic `check`.
         if any(registered.definition.name not in before for registered in self._broken()):
             await self.mend(session, fresh, (self._changes, redefinitions))
 
     async def look(self, session: UpstreamSession) -> Catalog:
-        """Compares the catalog with what is installed; breaks what is not right any more. Raises `UpstreamError`."""
+        """Compares the catalog with the installed views and breaks the outdated ones. Raises `UpstreamError`."""
         async with self._looking:
             found = await self.compare(session)
             self.heed(found)
         return found.catalog
 
     async def has_moved(self, session: UpstreamSession) -> bool:
-        """Whether the catalog is worth a look. Raises `UpstreamError`."""
+        """True if the catalog's token has changed. Raises `UpstreamError`."""
         token = await session.schema_token(self.installer.following.layouts)
         return token is not None and (self._last is None or token != self._last.token)
 
     async def compare(self, session: UpstreamSession) -> Look:
-        """The catalog, and what followed tables are not any more. Raises `UpstreamError`."""
+        """Reads the catalog and compares the followed tables with it. Raises `UpstreamError`."""
         following = self.installer.following
         layouts = dict(following.layouts)
-        # Before the rest: what changes meanwhile makes another token.
+        # Read the token first: a change during the read of the catalog then yields a different token later.
         token = await session.schema_token(layouts)
         code = await session.load_code()
         fresh = await session.load_catalog(self.installer.registry.texts())
         return Look(token, code, fresh, layouts, await session.check_schema(layouts, following.catalog.tables, fresh))
 
     def begin(self, look: Look) -> None:
-        """All that is installed next is planned with this catalog."""
+        """Sets the catalog that the next installations are planned with."""
         self._last = look
 
     @property
     def last(self) -> Look | None:
-        """The last look: what is installed is planned with it, or as it would be."""
+        """Catalog that the installed views match."""
         return self._last
 
     def heed(self, found: Look) -> None:
-        """Breaks what is not right any more."""
+        """Breaks the views that the catalog no longer matches."""
         for notice in found.notices:
-            # Followed anew meanwhile, it is another one.
+            # The table has been followed again meanwhile, in its new form.
             if self.installer.following.layouts.get(notice.table) is found.layouts[notice.table]:
                 self.schema_changed(notice)
         difference = CatalogDifference.between(self._last or found, found)
@@ -206,7 +204,7 @@ class Repair:
                 self._plan_anew(registered, installation, reason)
 
     def _installed(self) -> Iterator[tuple[RegisteredView, InstalledView]]:
-        """What is in the engine; it may break while it is gone through."""
+        """Copy of the installed views, which may change during iteration."""
         for registered in list(self.installer.registry.views.values()):
             for installation in (registered.replacement, registered.installed):
                 if installation is not None and not installation.tombstone:
@@ -214,7 +212,7 @@ class Repair:
 
     def _plan_anew(self, registered: RegisteredView, installation: InstalledView, reason: str) -> None:
         if installation is registered.installed:
-            self.installer.bury(registered, f"{reason} The view is being planned anew.", Status.BUILDING)
+            self.installer.bury(registered, f"{reason} The view is being planned again.", Status.BUILDING)
         else:
             self.installer.uninstall(installation)
             registered.replacement = None
@@ -226,8 +224,8 @@ class Repair:
                 yield registered
 
     async def mend(self, session: UpstreamSession, fresh: Catalog, since: tuple[int, int]) -> None:
-        """Plans every broken view anew and installs those that can be; `since` is the `state` of `fresh`. The lock is
-        held."""
+        """Plans every broken view again and installs those that succeed; `since` is the `state` of `fresh`. The caller
+        holds the lock."""
         checks = self.installer.checks()
         for registered in list(self._broken()):
             definition = registered.definition
@@ -239,15 +237,15 @@ class Repair:
             except ApiError as error:
                 self.installer.bury(registered, reason_of(error))
             except TableAlteredError:
-                continue  # What it was broken by still says more.
+                continue  # Keep the original reason, which is more specific.
             except TableRefusedError as refused:
                 self.installer.bury(registered, str(refused))
             else:
-                log.info("view is mended", view=definition.name)
+                log.info("view is repaired", view=definition.name)
                 self.installer.install(definition, plan)
 
     def outdated(self, fresh: Catalog) -> set[str]:
-        """Followed tables that have other columns by now."""
+        """Returns the followed tables whose columns have changed."""
         following = self.installer.following
         return {
             table
@@ -257,7 +255,7 @@ class Repair:
 
 
 def _views_named(plan: ViewPlan, names: Iterable[str]) -> set[str]:
-    """The database's views that a plan read, as far as they are among these (in whatever case)."""
+    """Returns the upstream views in `names` (in any case) that a plan read."""
     found = {name.lower() for name in names}
     return {
         view
@@ -269,7 +267,7 @@ def _views_named(plan: ViewPlan, names: Iterable[str]) -> set[str]:
 
 
 def columns_used(plan: ViewPlan, table: str) -> set[int]:
-    """Columns of `table` that a plan reads."""
+    """Returns the columns of `table` that a plan reads."""
     used: set[int] = set()
     if isinstance(plan.view, RefreshView):
         return used.union(*(read.columns for read in plan.view.reads if read.table == table))
@@ -281,7 +279,7 @@ def columns_used(plan: ViewPlan, table: str) -> set[int]:
 
 
 def _find(node: object, kind: type[T]) -> Iterator[T]:
-    """All parts of a tree of frozen dataclasses that are of a kind."""
+    """Yields all parts of one kind in a tree of frozen dataclasses."""
     if isinstance(node, kind):
         yield node
     elif isinstance(node, tuple):

@@ -1,14 +1,14 @@
-"""When the catalog is compared with what views were planned for, and what waits for that.
+"""Schedule of catalog checks, and transactions of the stream that wait for one.
 
-*Theory*: the change stream does not carry DDL. A token of the catalog, read once a second, says whether anything that
-views depend on may have changed. Where the database marks the transactions that alter its schema, the stream stops
-before each of them until the catalog was compared at a snapshot that sees it: at no version from there on is anything
-told that was right before only.
+*Theory*: the change stream does not carry DDL. A token of the catalog, read every second, shows whether anything that
+views depend on may have changed. If the database marks schema-altering transactions, the stream stops before each of
+them until the catalog has been compared at a snapshot that sees it, so no later version contains results valid only
+before.
 
-*Invariants*: nothing here waits for the stream while the stream waits for it; so nothing is planned anew before a mark
-is passed, only broken. Views are mended right after.
+*Invariants*: nothing here waits for the stream while the stream waits for it; therefore views are only broken before a
+marked transaction is applied, and repaired right after.
 
-Not here: what is compared, what breaks and is mended (`repair`).
+Not here: the comparison and its consequences (`repair`).
 """
 
 import asyncio
@@ -31,8 +31,9 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class SchemaWatch:
-    """Looks at the catalog while one stream is up. *State*: `_seen`, a snapshot from before the last look that a mark
-    asked for."""
+    """Checks the catalog while a stream is up. *State*: `_seen`, a snapshot from before the last check that a mark
+    caused.
+    """
 
     repair: Repair
     upstream: Upstream
@@ -40,19 +41,19 @@ class SchemaWatch:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def noticed(self, notice: SchemaNotice) -> None:
-        """The stream says that a table is not what it was."""
+        """Handles the stream's notice that a table has changed."""
         self.repair.schema_changed(notice)
         self._wake.set()
 
     def redefined(self, name: str) -> None:
-        """The stream says that a view of the database may be another one."""
+        """Handles the stream's notice that an upstream view may have been redefined."""
         self.repair.redefined(name)
         self._wake.set()
 
     async def passed(self, altered: tuple[int, int]) -> None:
-        """Returns once the catalog was compared at a snapshot that sees this transaction (id, end)."""
+        """Returns once the catalog has been compared at a snapshot that sees this transaction (id, end)."""
         backoff = Backoff(first_s=0.005, limit_s=PERIOD_S)
-        # A transaction is in the stream before snapshots see it. One look is enough for all that it sees.
+        # A transaction is in the stream before snapshots see it. One check suffices for all transactions that it sees.
         while self._seen is None or not self._seen.sees(*altered):
             try:
                 found = await self.upstream.lookups.snapshot()
@@ -63,11 +64,11 @@ class SchemaWatch:
                     self._wake.set()
                     return
             except UpstreamError as error:
-                log.warning("schema check failed; the stream waits for it", reason=error.detail)
+                log.warning("schema check failed; the stream waits until one succeeds", reason=error.detail)
             await asyncio.sleep(backoff.failed())
 
     async def keep(self, period_s: float) -> None:
-        """Looks when the token says so, and each `period_s` anyway, for as long as the stream is up."""
+        """Checks whenever the token changes, and at least every `period_s`, until cancelled."""
         now = asyncio.get_running_loop().time
         due_s = now() + period_s
         while True:
@@ -82,7 +83,7 @@ class SchemaWatch:
             except UpstreamError as error:
                 log.warning("schema check failed", reason=error.detail)
             except TableRefusedError as error:
-                log.warning("views stay broken", reason=str(error))
+                log.warning("broken views could not be repaired", reason=str(error))
 
     async def _moved(self) -> bool:
         async with self.upstream.session() as session:

@@ -1,6 +1,6 @@
-"""The form in which the leaf store has a view that is not kept incrementally: its columns, and each row's place.
+"""Leaf form of a view that is not maintained incrementally: its columns, and the place of each row.
 
-Not here: plans of other views (`dataflow.sql`).
+Not here: plans of incremental views (`dataflow.sql`).
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _PLACE = SqlType("int8", "int8")
 
 
 def stand_in(refresh: RefreshView) -> View:
-    """A view with the columns that readers see, the parameters, and behind them a row's place, which orders."""
+    """Returns a view with the readers' columns, the parameters, and the place of the row, which is the order."""
     types = [sql_type for _, sql_type in refresh.output]
     types += [parameter.type for parameter in refresh.parameters]
     types.append(_PLACE)
@@ -31,6 +31,6 @@ def stand_in(refresh: RefreshView) -> View:
 
 
 def placed(rows: Sequence[Row], refresh: RefreshView) -> list[Row]:
-    """Rows of an answer as rows of the stand-in. (Readers do not see parameters there.)"""
+    """Converts rows of a result to rows of the stand-in. (Readers do not see the parameters there.)"""
     nothing = (None,) * len(refresh.parameters)
     return [(*row, *nothing, str(place)) for place, row in enumerate(rows)]

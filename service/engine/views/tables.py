@@ -1,10 +1,10 @@
-"""What the engine and the stream take the upstream's tables for, and how a table gets into both.
+"""Tables followed by the engine and the stream.
 
 Invariants: a followed table has one definition in `catalog` and one layout, both of the same moment; neither is
-replaced while a plan that was made with it is installed. A table that joins while the stream runs is announced to the
-engine with a snapshot taken after its layout.
+replaced while a plan made with it is installed. A table added while the stream runs is announced to the engine with a
+snapshot taken after its layout.
 
-Not here: what the checks look at (`upstream.checks`).
+Not here: the checks of tables (`upstream.checks`).
 """
 
 from collections.abc import Iterable
@@ -24,9 +24,9 @@ log = structlog.get_logger()
 
 
 class TableRefusedError(Exception):
-    """A table that a view reads cannot be followed; `hint` is the statement that repairs it.
+    """Table that cannot be followed; `hint` is the statement that repairs it.
 
-    `streamed`: its changes could be had, once that is repaired.
+    `streamed`: the table can be followed after the repair.
     """
 
     def __init__(self, reason: str, hint: str | None, *, streamed: bool = True) -> None:
@@ -37,37 +37,35 @@ class TableRefusedError(Exception):
 
 
 class TableAlteredError(TableRefusedError):
-    """A table is another one than when the catalog was read: look again."""
+    """Table altered since the catalog was read; read the catalog again."""
 
     def __init__(self, table: str) -> None:
-        super().__init__(f"Table {table} is being altered; it is looked at again soon.", None)
+        super().__init__(f"Table {table} is being altered; it is checked again soon.", None)
 
 
 @dataclass(slots=True)
 class FollowedTables:
-    """The followed tables."""
-
     settings: CdcSettings
-    #: The engine's own: tables are added to it, never replaced while a view reads them.
+    #: The engine's catalog: tables are added to it, and replaced only while no view reads them.
     catalog: Catalog = field(default_factory=Catalog)
-    #: By qualified name; the source asks for it before it decodes a transaction.
+    #: Layouts by qualified name; the source reads them before it decodes a transaction.
     layouts: dict[str, TableLayout] = field(default_factory=dict)
-    #: What decodes them; None before it has begun, which is with what is followed then.
+    #: Decoder of the tables; None before the stream begins with the tables followed then.
     stream: ChangeStream | None = None
-    #: Columns that the stream has said something about since they are followed, which no view uses.
+    #: Columns reported by the stream as changed while followed, which no view uses.
     doubted: dict[str, set[str]] = field(default_factory=dict)
-    #: Warnings that were told.
+    #: Warnings already logged.
     _warned: set[Finding] = field(default_factory=set)
 
     def planning_catalog(self, fresh: Catalog) -> Catalog:
-        """`fresh`, with followed tables as the engine takes them."""
+        """Returns `fresh` with followed tables in the engine's form."""
         tables = {**fresh.tables, **{t: self.catalog.tables[t] for t in self.layouts if t in self.catalog.tables}}
         return replace(fresh, tables=tables)
 
     async def refusals(self, session: UpstreamSession, tables: Iterable[str]) -> dict[str, TableRefusedError]:
-        """Which of `tables` cannot be followed. Repairs their replica identity first, if the settings say so.
+        """Returns which of `tables` cannot be followed, after repairing their replica identity if the settings say so.
 
-        Always before publishing: a published table without a replica identity refuses its own updates.
+        Call this before publishing: a published table without a replica identity refuses its own updates.
         """
         refused: dict[str, TableRefusedError] = {}
         for finding in await session.check_tables(tables):
@@ -88,17 +86,17 @@ class FollowedTables:
             log.warning("table check", table=finding.table, reason=finding.reason, fix=finding.fix)
 
     async def publish(self, session: UpstreamSession, tables: Iterable[str]) -> None:
-        """Makes sure that the stream will carry `tables`."""
+        """Adds missing tables to the publication."""
         added = await session.publish(tables)
         if added:
             log.info("tables added to the publication", publication=self.settings.publication, tables=added)
 
     async def follow(self, session: UpstreamSession, tables: Iterable[str], fresh: Catalog) -> None:
-        """From now on the stream's rows of `tables` are decoded, as `fresh` has them."""
+        """Starts decoding the stream's rows of `tables`, with the layouts of `fresh`."""
         wanted = list(tables)
         layouts = await session.load_layouts(wanted)
-        # What changed since `fresh` was loaded and the tables were checked would be planned as it was and decoded as it
-        # is: no statement that comes in the stream from here on says so.
+        # Check the layouts again: no statement in the stream from here on reports a change made between the read of
+        # `fresh` and now.
         now = (await session.load_catalog(wanted)).tables
         for table in wanted:
             if table not in layouts or table not in fresh.tables or table not in now:
@@ -115,13 +113,13 @@ class FollowedTables:
             await self.stream.wait_followed()
 
     def unfollow(self, tables: Iterable[str]) -> None:
-        """No view reads `tables` any more."""
+        """Stops decoding `tables`, which no view reads any more."""
         for table in tables:
             self.layouts.pop(table, None)
             self.doubted.pop(table, None)
 
     def restart(self, fresh: Catalog) -> None:
-        """A new engine, and a new stream that follows nothing yet."""
+        """Resets for a new engine and a new stream, which follows no tables yet."""
         self.catalog = Catalog({}, fresh.search_path, text=fresh.text, dialect=fresh.dialect)
         self.layouts.clear()
         self.doubted.clear()

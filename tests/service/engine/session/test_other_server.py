@@ -239,5 +239,5 @@ def test_a_stream_of_another_server_than_the_lookups_is_refused(pair: Pair, tmp_
         async with running(pair.databases[0], tmp_path, upstream={"url": here}, cdc={"url": there}):  # type: ignore[arg-type]
             pass
 
-    with pytest.raises(CannotStartError, match="of another server"):
+    with pytest.raises(CannotStartError, match="use different servers"):
         asyncio.run(scenario())
