@@ -219,7 +219,7 @@ EVERYWHERE = [
     Fault("the change stream's connection is ended", lambda bed: ended(bed.side.end_stream), 1, "."),
     Fault("the database crashes", crashed, 3, "."),
     Fault("the database crashes, the engine too", lambda bed: crashed(bed, "engine"), 3, _DIED),
-    Fault("the state directory cannot be written", without_state, 1, "cannot be kept"),
+    Fault("the state directory cannot be written", without_state, 1, "cannot be stored"),
     Fault("a table is locked", lambda bed: bed.side.locked(), 5, ""),
 ]
 POSTGRES = [

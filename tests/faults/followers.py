@@ -119,6 +119,6 @@ class Installer(Client):
         try:
             ask(http, method, path, **options)
         except AssertionError as refused:
-            if "cannot be kept" in str(refused):
+            if "could not be stored" in str(refused):
                 raise Unanswered(str(refused)) from refused
             raise

@@ -1,10 +1,10 @@
-"""Where a MariaDB or MySQL server is, and as whom it is asked: ``mariadb://user:password@host:3306/database?ssl-ca=…``.
+"""Address and login of a MariaDB or MySQL server: ``mariadb://user:password@host:3306/database?ssl-ca=…``.
 
-``mysql://`` means the same: which of the two a server is, it says itself. Parameters: ``ssl-ca``, ``ssl-cert``,
+``mysql://`` is equivalent: the server itself reports which of the two it is. Parameters: ``ssl-ca``, ``ssl-cert``,
 ``ssl-key`` (files), ``ssl-mode`` (``disabled``, ``preferred``, ``required``, ``verify-ca``, ``verify-identity``),
-``socket``. Without a mode TLS is used if the server offers it, and with ``ssl-ca`` the server must prove who it is.
+``socket``. Without a mode, TLS is used if the server offers it, and ``ssl-ca`` enables verification of the server.
 
-*Invariants*: a password is in no text that is made of an address.
+*Invariants*: no text derived from an address contains a password.
 
 Not here: connecting (`connect`).
 """
@@ -19,19 +19,21 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 SCHEMES = ("mariadb", "mysql")
 _MODES = ("disabled", "preferred", "required", "verify-ca", "verify-identity")
 _PARAMETERS = frozenset({"ssl-ca", "ssl-cert", "ssl-key", "ssl-mode", "socket"})
-_LOOKS_LIKE = "It looks like mariadb://user@host:3306/database; special characters in user and password are %-encoded."
+_LOOKS_LIKE = (
+    "Expected a URL like mariadb://user@host:3306/database; special characters in user and password are %-encoded."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server, a user, a database."""
+    """Server, user and database."""
 
     host: str
     port: int
     user: str
     database: str
     password: str = field(default="", repr=False)
-    #: A Unix socket instead of host and port.
+    #: Unix socket, instead of host and port.
     socket: str | None = None
     ssl_mode: str = "preferred"
     ssl_ca: str | None = None
@@ -40,7 +42,7 @@ class Address:
 
     @staticmethod
     def parse(url: str, password: str | None = None) -> "Address":
-        """The address that a URL gives; `password` comes before the URL's. ValueError quotes nothing but names."""
+        """Parses a URL; `password` takes precedence over the URL's. The text of its `ValueError` contains no secret."""
         try:
             parts = urlsplit(url)
             port = parts.port or 3306
@@ -49,14 +51,14 @@ class Address:
             raise ValueError(f"The upstream's URL cannot be read. {_LOOKS_LIKE}") from None
         database = unquote(parts.path.removeprefix("/"))
         if parts.scheme not in SCHEMES or not database or "/" in database or not parts.username:
-            raise ValueError(f"The upstream's URL lacks something. {_LOOKS_LIKE}")
+            raise ValueError(f"The upstream's URL is incomplete. {_LOOKS_LIKE}")
         if unknown := sorted(given.keys() - _PARAMETERS):
             raise ValueError(
                 f"The upstream's URL has the parameter {unknown[0]}; known: {', '.join(sorted(_PARAMETERS))}."
             )
         mode = given.get("ssl-mode", "verify-identity" if "ssl-ca" in given else "preferred").lower()
         if mode not in _MODES:
-            raise ValueError(f"ssl-mode is one of {', '.join(_MODES)}.")
+            raise ValueError(f"ssl-mode must be one of {', '.join(_MODES)}.")
         return Address(
             parts.hostname or "localhost",
             port,
@@ -71,7 +73,7 @@ class Address:
         )
 
     def options(self) -> dict[str, Any]:
-        """What PyMySQL's ``connect`` takes. OSError if a file of TLS cannot be read."""
+        """Arguments of PyMySQL's ``connect``. Raises `OSError` if a TLS file cannot be read."""
         options: dict[str, Any] = {"user": self.user, "password": self.password.encode(), "database": self.database}
         if self.socket is not None:
             return {**options, "unix_socket": self.socket}
@@ -88,7 +90,7 @@ class Address:
         return _context(self.ssl_mode, self.ssl_ca, self.ssl_cert, self.ssl_key, written)
 
     def without_password(self, text: str) -> str:
-        """`text` with the password, should it occur, blotted out."""
+        """Returns `text` with any occurrence of the password masked."""
         return text.replace(self.password, "***") if self.password else text
 
 
@@ -100,7 +102,8 @@ def _context(
     key: str | None,
     written: tuple[int, ...],  # noqa: ARG001  (files that were renewed are read again)
 ) -> ssl.SSLContext:
-    """One for all connections: reading the system's authorities takes longer than all else of connecting."""
+    """One context for all connections: loading the system's certificate authorities takes longer than the rest of a
+    connect."""
     context = ssl.create_default_context(cafile=ca)
     context.check_hostname = mode == "verify-identity"
     if not mode.startswith("verify"):

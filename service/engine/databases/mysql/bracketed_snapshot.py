@@ -1,7 +1,7 @@
-"""What a consistent snapshot of MySQL saw, by the transactions that had committed before it and the log's end after it.
+"""Visibility of a MySQL snapshot, from the transactions committed before it and the log's end after it.
 
-*Theory*: `cdc.mysql.bracket`, whose order of questions this is. Percona Server is asked the same: its variables of
-snapshots say where the log ends when there is no snapshot, which need not be visible yet.
+*Theory*: `cdc.mysql.bracket`, which requires this order of queries. Percona Server uses the same method: without a
+snapshot, its snapshot variables give the log's end, which need not be visible yet.
 
 Not here: MariaDB (`log_place`).
 """
@@ -21,18 +21,18 @@ _OWNED = "SELECT @@GLOBAL.gtid_owned"
 
 @dataclass(frozen=True, slots=True)
 class BracketQuestion:
-    """Of one snapshot, which others are compared with if it is `compared`."""
+    """Queries around one snapshot; `compared` if other snapshots are compared with it."""
 
     flavour: Flavour
     compared: bool
 
     def statements(self, statements: Sequence[str]) -> list[str]:
-        """A transaction with these statements, and the log's end after them."""
+        """Returns a transaction with these statements, and the query for the log's end after them."""
         begun = [_OWNED, _EXECUTED] if self.compared else []
         return [_EXECUTED, BEGIN, self.flavour.log_end, *begun, *statements, self.flavour.log_end, END]
 
     def answer(self, replies: list[ServerReply]) -> tuple[list[ServerReply], BracketSnapshot, int]:
-        """The replies to the statements inside, their snapshot, and the log's end after them.
+        """Returns the replies to the inner statements, their snapshot, and the log's end after them.
 
         Raises ServerError, UpstreamError.
         """

@@ -1,10 +1,9 @@
-"""Reads all rows of lookups at one exact snapshot, a bounded number at a time.
+"""Bulk reads: all rows of lookups at one exact snapshot, a bounded number at a time.
 
-One transaction on a connection of its own; the server sends rows as fast as they are taken and no faster, since nothing
-is read from the socket meanwhile.
+Each uses one transaction on a connection of its own. Backpressure is by TCP: the server sends rows only as fast as the
+socket is read.
 
-Not here: the snapshot (`exact_snapshot`), small lookups (`lookups`), the SQL inside
-(`dataflow.plan.mysql_lookup`).
+Not here: the snapshot (`exact_snapshot`), small lookups (`lookups`), their SQL (`dataflow.plan.mysql_lookup`).
 """
 
 from collections.abc import AsyncIterator
@@ -20,13 +19,13 @@ from service.engine.databases.mysql.exact_snapshot import TRIES, Exact, exact_sn
 from service.engine.databases.mysql.row_decoder import lookup_rows
 from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
 
-#: Rows of a batch, at most.
+#: Maximum rows of a batch.
 BATCH_ROWS = 2000
 
 
 @dataclass(slots=True)
 class MySqlReading:
-    """Is a `service.engine.upstream.upstream.Reading`."""
+    """Implementation of `service.engine.upstream.upstream.Reading`."""
 
     snapshot: Exact
     _wire: Wire
@@ -35,11 +34,10 @@ class MySqlReading:
 
     @property
     def bound(self) -> int:
-        """All that the snapshot sees is in the stream by it."""
         return self.snapshot.position
 
     async def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
-        """The rows of one lookup; one after the other. Raises UpstreamError."""
+        """Yields the rows of one lookup; lookups run one after the other. Raises UpstreamError."""
         types = lookup_columns(lookup.relation, self._catalog)
         try:
             await self._leave()
@@ -51,7 +49,7 @@ class MySqlReading:
             raise self._pool.error(problem) from problem
 
     async def _leave(self) -> None:
-        """The lookup before may not have been wanted to its end."""
+        """Discards the rest of the previous lookup."""
         if self._wire.busy:
             await self._pool.kill(self._wire.thread_id)
             await self._wire.drop()
@@ -59,6 +57,6 @@ class MySqlReading:
 
 @asynccontextmanager
 async def reading(pool: MySqlPool, catalog: Catalog, tries: int = TRIES) -> AsyncIterator[MySqlReading]:
-    """A snapshot, until the end of the block. Raises UpstreamError."""
+    """Holds a snapshot for the block. Raises UpstreamError."""
     async with pool.apart() as wire:
         yield MySqlReading(await exact_snapshot(pool, wire, tries), wire, pool, catalog)

@@ -1,10 +1,10 @@
-"""The catalog of a MariaDB or MySQL server: tables, types, keys, views, and the layouts that the stream is decoded by.
+"""Catalog of a MariaDB or MySQL server: tables, types, keys, views, and the stream's row layouts.
 
-*Invariants*: columns did not change while the rest was read. A key or NOT NULL is only reported if the server enforces
-it for every row. Foreign keys are not reported at all: ``SET foreign_key_checks = 0``, which any session may say, and
-every restored dump does, leaves rows without their parents.
+*Invariants*: columns did not change while the rest was read. A key or NOT NULL is reported only if the server enforces
+it for every row. Foreign keys are not reported: ``SET foreign_key_checks = 0``, available to every session and used by
+every restored dump, leaves rows without parents.
 
-Not here: whether a table can be followed (`checks`); what its types mean (`types`).
+Not here: whether a table can be followed (`checks`); the meaning of types (`types`).
 """
 
 import re
@@ -31,7 +31,7 @@ SELECT table_schema, table_name, column_name, data_type, column_type, character_
        numeric_scale, datetime_precision, character_set_name, collation_name, is_nullable, extra
 FROM information_schema.columns WHERE {} ORDER BY table_schema, table_name, ordinal_position
 """
-#: What MariaDB calls JSON is text with this check.
+#: MariaDB's JSON type is text with this check constraint.
 _JSON = """
 SELECT constraint_schema, table_name, constraint_name FROM information_schema.check_constraints
 WHERE {} AND level = 'Column' AND check_clause = CONCAT('json_valid(`', REPLACE(constraint_name, '`', '``'), '`)')
@@ -46,18 +46,18 @@ SELECT DISTINCT table_schema, table_name, index_name FROM information_schema.sta
 """
 _VIEWS = "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE {}"
 _SESSION = "SELECT DATABASE(), @@collation_connection"
-#: Indexes that find rows by equality, and by the start of what they are of.
+#: Index types that support equality and prefix searches.
 _PLAIN_INDEXES = frozenset({"BTREE", "HASH"})
 _ATTEMPTS = 5
-#: A name before a dot.
+#: Name before a dot.
 _QUALIFIER = re.compile(r"""(?:`((?:[^`]|``)+)`|"([^"]+)"|([\w$]+))\s*\.""")
 
 Named = tuple[str, str]
 
 
 async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> Catalog:
-    """Tables and views that may be read, of the connection's database and of those that texts name, or that a view of
-    these names. Raises ServerError, ConnectionBroken, UpstreamError."""
+    """Loads the readable tables and views of the connection's database and of the databases that the texts, or views
+    that they name, refer to. Raises ServerError, ConnectionBroken, UpstreamError."""
     databases = ", ".join(map(quoted, await _databases(wire, texts))) or "NULL"
     among = f"table_schema IN ({databases})"
     columns_query, tables_query, indexes_query, views_query = (
@@ -98,7 +98,7 @@ async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> C
 
 
 async def _databases(wire: Wire, texts: Iterable[str]) -> list[str]:
-    """The databases that a catalog is of. A word before a dot is taken for a database if there is one of that name."""
+    """Returns the databases to load. A word before a dot counts as a database if one of that name exists."""
     session, schemata = map(_texts, await wire.query_all([_SESSION, _DATABASES]))
     by_name: dict[str, set[str]] = {}
     for (schema,) in schemata:
@@ -114,22 +114,22 @@ async def _databases(wire: Wire, texts: Iterable[str]) -> list[str]:
 
 
 def _named(texts: Iterable[str], by_name: Mapping[str, set[str]]) -> set[str]:
-    """Databases that texts may name, in whatever case, with or without quotes."""
+    """Returns databases named in the texts, in any case, with or without quotes."""
     words = {"".join(found).replace("``", "`").lower() for text in texts for found in _QUALIFIER.findall(text)}
     return set[str]().union(*(by_name[word] for word in words & by_name.keys()))
 
 
 async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> dict[str, TableLayout]:
-    """Layouts of these tables for the binary log, by the names of `load_catalog`. A table that is gone is left out.
+    """Loads binary-log layouts of these tables, by the names of `load_catalog`; missing tables are left out.
 
-    The stream itself says when a table is altered or dropped, so a layout has no other identity than its columns.
+    The stream itself reports altered and dropped tables, so a layout is identified by its columns only.
     """
     names = [unqualified(table) for table in tables]
     rows = await load_columns(wire, names, flavour.dialect)
     keys: dict[Named, set[str]] = {}
     for schema, name, key in _texts(await wire.query(_UNIQUE.format(named(names)))):
         keys.setdefault((schema, name), set()).add(key)
-    # A statement of its own, after the others: all that the first has seen is before.
+    # A separate statement after the others: everything seen by the first one is older.
     since = await log_end(wire, flavour)
     return {
         qualified_name(schema, name): TableLayout(
@@ -143,7 +143,7 @@ async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> d
 
 
 async def load_columns(wire: Wire, tables: Iterable[Named], dialect: str) -> dict[Named, list[ColumnRow]]:
-    """The columns of these tables and views, by database and name. Raises ServerError, ConnectionBroken."""
+    """Loads the columns of these tables and views, by database and name. Raises ServerError, ConnectionBroken."""
     names = list(tables)
     json_query = [_JSON.format(named(names, "constraint_schema"))] if dialect == "mariadb" else []
     replies = await wire.query_all([_COLUMNS.format(named(names)), *json_query])
@@ -152,12 +152,12 @@ async def load_columns(wire: Wire, tables: Iterable[Named], dialect: str) -> dic
 
 
 def _texts(reply: ServerReply) -> list[tuple[str, ...]]:
-    """Rows of texts, "" for NULL. (MySQL gives some of its catalog's texts as bytes.)"""
+    """Returns rows of texts, with "" for NULL. (MySQL returns some texts of its catalog as bytes.)"""
     return [tuple(v.decode() if isinstance(v, bytes) else v or "" for v in row) for row in reply.rows]
 
 
 def _column_rows(columns: Iterable[Sequence[str]], json: frozenset[tuple[str, ...]]) -> dict[Named, list[ColumnRow]]:
-    """Columns by table, in their order."""
+    """Groups columns by table, in their order."""
     found: dict[Named, list[ColumnRow]] = {}
     for schema, table, name, data_type, column_type, *rest in columns:
         length, precision, scale, fraction, charset, collation, nullable, extra = rest
@@ -187,13 +187,13 @@ def _number(text: str) -> int:
 class _Index:
     unique: bool
     kind: str
-    #: Leading columns by ordinal, up to a part that is no whole column.
+    #: Leading columns by ordinal, up to the first part that is not a whole column.
     columns: list[int] = field(default_factory=list)
     whole: bool = True
 
 
 class _Shape:
-    """A table while it is put together."""
+    """Table under construction."""
 
     def __init__(self, name: str, rows: Sequence[ColumnRow], collations: Collations, count: str) -> None:
         self.name = name
@@ -204,7 +204,8 @@ class _Shape:
         self._spreads: dict[int, Spread] = {}
 
     def add_index_part(self, name: str, non_unique: str, column: str, prefix: str, cardinality: str, kind: str) -> None:
-        """The next column of an index; without a name it is an expression. Parts come in the index's order."""
+        """Adds the next column of an index; a part without a name is an expression. Parts are added in the index's
+        order."""
         index = self._indexes.setdefault(name, _Index(non_unique == "0", kind))
         if prefix or column not in self._ordinals:
             index.whole = False
@@ -212,14 +213,14 @@ class _Shape:
             return
         index.columns.append(self._ordinals[column])
         if len(index.columns) == 1 and kind in _PLAIN_INDEXES and _number(cardinality) and self._rows > 0:
-            # The server keeps no count of the most common value.
+            # The server has no statistics of the most common value.
             mean = max(1.0, self._rows / float(cardinality))
             known = self._spreads.get(index.columns[0])
             if known is None or mean < known.mean:
                 self._spreads[index.columns[0]] = Spread(mean, mean)
 
     def table(self) -> Table:
-        """The whole table."""
+        """Returns the finished table."""
         keys: dict[tuple[int, ...], None] = {}
         for index in self._indexes.values():
             if index.unique and index.whole and all(self.columns[i].not_null for i in index.columns):

@@ -1,8 +1,8 @@
-"""Which followed tables of MariaDB or MySQL are no longer what they were taken for.
+"""Changes of followed MariaDB or MySQL tables that are visible only in the catalog.
 
-Most of that the stream itself tells (`cdc.mysql.statements`); what only the catalog shows is found here.
+Most changes are reported by the stream itself (`cdc.mysql.statements`).
 
-Not here: whether a table can be followed at all (`checks`).
+Not here: whether a table can be followed (`checks`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from service.engine.upstream.constraints import broken
 async def check_schema(
     wire: Wire, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog, flavour: Flavour
 ) -> list[SchemaNotice]:
-    """Followed tables that are no longer what `layouts` and `tables` say, by the catalog `fresh`."""
+    """Yields the followed tables that no longer match `layouts` and `tables`, by the catalog `fresh`."""
     found = await load_layouts(wire, layouts, flavour)
     notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
     for finding in await check_tables(wire, found, flavour):

@@ -1,6 +1,6 @@
-"""What must be true of a MariaDB or MySQL server and its tables, checked: each finding says what to do.
+"""Requirements on a MariaDB or MySQL server and its tables; each finding has a remedy.
 
-Not here: what has changed since a table was looked at (`changes`); what the stream itself notices (`cdc.mysql`).
+Not here: changes since a table was loaded (`changes`); conditions noticed by the stream (`cdc.mysql`).
 """
 
 import re
@@ -28,13 +28,13 @@ _VARIABLES = (
     "log_replica_updates",
     "gtid_mode",
 )
-#: Global rights that reading the log takes; others that give them, too.
+#: Global rights needed to read the log, each with rights that imply it.
 _RIGHTS = {
     "REPLICATION SLAVE": frozenset({"SUPER", "ALL PRIVILEGES"}),
     "BINLOG MONITOR": frozenset({"SUPER", "REPLICATION CLIENT", "ALL PRIVILEGES"}),
 }
 _USER = "SELECT CURRENT_USER()"
-#: What a line of SHOW GRANTS gives on everything.
+#: Rights on everything in a line of SHOW GRANTS.
 _GLOBAL_GRANT = re.compile(r"GRANT (.+) ON \*\.\* TO ", re.IGNORECASE)
 _TABLES = """
 SELECT table_schema, table_name, table_type, engine
@@ -44,7 +44,7 @@ _INVISIBLE = """
 SELECT DISTINCT table_schema, table_name
 FROM information_schema.columns WHERE {} AND extra LIKE '%INVISIBLE%'
 """
-#: Foreign keys that change rows of their own tables when rows of others change.
+#: Foreign keys that change rows of their own tables when the referenced rows change.
 _CASCADES = """
 SELECT constraint_schema, table_name, constraint_name, referenced_table_name, update_rule, delete_rule
 FROM information_schema.referential_constraints WHERE {}
@@ -52,9 +52,9 @@ FROM information_schema.referential_constraints WHERE {}
 _PASSIVE = frozenset({"RESTRICT", "NO ACTION"})
 _KINDS = {
     "VIEW": "is a view: the change stream does not carry its rows",
-    "SEQUENCE": "is a sequence: the change stream does not carry what it counts",
-    "SYSTEM VERSIONED": "keeps its history in itself, which a query of it does not show and the change stream does",
-    "SYSTEM VIEW": "is a table of the server's own: the change stream does not carry it",
+    "SEQUENCE": "is a sequence: the change stream does not carry its values",
+    "SYSTEM VERSIONED": "is system-versioned: the change stream carries history rows that queries do not return",
+    "SYSTEM VIEW": "is a system table: the change stream does not carry it",
     "TEMPORARY": "is a temporary table: the change stream does not carry its rows",
 }
 
@@ -63,7 +63,7 @@ _KINDS = {
 
 
 async def check_server(wire: Wire, flavour: Flavour) -> list[Finding]:
-    """Findings about the server and the role: what the log has in it, and who may read it."""
+    """Returns findings about the server and the role: contents of the log, and rights to read it."""
     listed = ", ".join(map(quoted, _VARIABLES))
     found, user, *_ = await wire.query_all([f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed})", _USER])
     variables = {str(name).lower(): str(value) for name, value in found.rows}
@@ -78,7 +78,7 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
     if flavour.version < oldest:
         name, number = _NAMES[flavour.dialect], ".".join(map(str, oldest))
         running = ".".join(map(str, flavour.version))
-        yield Finding("version", f"{name} {running} is too old; {number} is the oldest that is supported.")
+        yield Finding("version", f"{name} {running} is not supported; the oldest supported version is {number}.")
     if variables.get("log_bin", "OFF").upper() not in ("ON", "1"):
         yield Finding(
             "log_bin",
@@ -89,27 +89,29 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
     if variables.get("binlog_format", "ROW").upper() != "ROW":
         yield Finding(
             "binlog_format",
-            f"binlog_format is {variables['binlog_format']}: the log does not say which rows change.",
-            "SET GLOBAL binlog_format = 'ROW'; -- and in the configuration; connections that are open keep theirs",
+            f"binlog_format is {variables['binlog_format']}: the log does not contain row changes.",
+            "SET GLOBAL binlog_format = 'ROW'; -- and in the configuration; open connections keep the old value",
         )
     if variables.get("binlog_row_image", "FULL").upper() != "FULL":
         yield Finding(
             "row_image",
-            f"binlog_row_image is {variables['binlog_row_image']}: the log does not have whole old and new rows.",
-            "SET GLOBAL binlog_row_image = 'FULL'; -- and in the configuration; connections that are open keep theirs",
+            f"binlog_row_image is {variables['binlog_row_image']}: the log does not contain whole old and new rows.",
+            "SET GLOBAL binlog_row_image = 'FULL'; -- and in the configuration; open connections keep the old value",
         )
     if variables.get("binlog_row_value_options"):
         yield Finding(
             "row_image",
-            "binlog_row_value_options lets the log have parts of JSON values only.",
+            "binlog_row_value_options is set: the log may contain only parts of JSON values.",
             "SET GLOBAL binlog_row_value_options = ''; -- and in the configuration",
         )
     if variables.get("server_id") == "0":
-        yield Finding("server_id", "server_id is 0: nobody may read the log.", "SET GLOBAL server_id = 1;")
+        yield Finding(
+            "server_id", "server_id is 0: the server refuses readers of its log.", "SET GLOBAL server_id = 1;"
+        )
     if variables.get("binlog_row_metadata", "").upper() != "FULL":
         yield Finding(
             "binlog_row_metadata",
-            "binlog_row_metadata is not FULL: the log does not name columns, so that a column "
+            "binlog_row_metadata is not FULL: the log does not name columns, so a column "
             "renamed or moved is noticed by the ALTER TABLE only.",
             "SET GLOBAL binlog_row_metadata = 'FULL'; -- and in the configuration",
             fatal=False,
@@ -117,7 +119,7 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
     if flavour.dialect == "mysql" and variables.get("gtid_mode", "").upper() != "ON":
         yield Finding(
             "gtid_mode",
-            "gtid_mode is not ON: what a lookup has seen cannot be told.",
+            "gtid_mode is not ON: the transactions visible to a lookup cannot be determined.",
             "Set gtid_mode = ON and enforce_gtid_consistency = ON in the server's configuration.",
         )
 
@@ -133,13 +135,14 @@ async def _role_findings(wire: Wire, account: str) -> Iterable[Finding]:
         return []
     missing = ["REPLICATION CLIENT" if right == "BINLOG MONITOR" else right for right in missing]
     fix = f"GRANT {', '.join(missing)} ON *.* TO {account};"
-    # Also lookups ask where the log ends.
+    # Lookups query the end of the log, too.
     code = "snapshot_role" if "REPLICATION CLIENT" in missing else "replication_role"
-    return [Finding(code, f"The user {account} may not read the binary log, or not ask where it ends.", fix)]
+    return [Finding(code, f"The user {account} lacks the rights to read the binary log or its end.", fix)]
 
 
 async def _replica_findings(wire: Wire, flavour: Flavour, variables: Mapping[str, str]) -> Iterable[Finding]:
-    """A replica can be followed if its own log has what it replicates. Who may not ask is not told."""
+    """Checks that a replica logs the changes that it replicates. Without the right to query that, nothing is
+    reported."""
     logged = variables.get("log_slave_updates", variables.get("log_replica_updates", "ON")).upper()
     if logged in ("ON", "1"):
         return []
@@ -150,8 +153,8 @@ async def _replica_findings(wire: Wire, flavour: Flavour, variables: Mapping[str
     return [
         Finding(
             "standby",
-            "The server is a replica whose own log does not have what it replicates.",
-            "Set log_slave_updates = ON in its configuration and restart it, or name its primary.",
+            "The server is a replica whose own log does not contain the replicated changes.",
+            "Set log_slave_updates = ON in its configuration and restart it, or use its primary as upstream.",
         )
     ]
 
@@ -168,7 +171,7 @@ class _TableRow:
 
 
 async def check_zero_dates(wire: Wire) -> list[Finding]:
-    """Over Debezium a zero date is NULL, which no event tells from a real one: whether there can be any."""
+    """Checks whether zero dates can be stored: Debezium's events show them as NULL."""
     reply = await wire.query("SELECT @@global.sql_mode")
     modes = str(reply.rows[0][0]).upper().split(",")
     missing = [mode for mode in ("NO_ZERO_DATE", "NO_ZERO_IN_DATE") if mode not in modes]
@@ -177,7 +180,7 @@ async def check_zero_dates(wire: Wire) -> list[Finding]:
     return [
         Finding(
             "zero_dates",
-            f"sql_mode lacks {' and '.join(missing)}: zero dates can be stored, for which Debezium's events have NULL.",
+            f"sql_mode lacks {' and '.join(missing)}: zero dates can be stored, which Debezium's events have as NULL.",
             f"SET GLOBAL sql_mode = CONCAT(@@global.sql_mode, ',{','.join(missing)}'); -- and in the configuration",
             fatal=False,
         )
@@ -185,7 +188,7 @@ async def check_zero_dates(wire: Wire) -> list[Finding]:
 
 
 async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> list[Finding]:
-    """Findings about tables that views are to read: kind, engine, foreign keys, character sets, rights."""
+    """Returns findings about tables to be read by views: kind, engine, foreign keys, character sets, rights."""
     wanted = sorted(set(tables))
     names = [unqualified(name) for name in wanted]
     of_tables, of_constraints = named(names), named(names, "constraint_schema")
@@ -215,7 +218,9 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
             else []
         )
         if reply.error is not None and reply.error.number in (1142, 1143):
-            findings.append(Finding("rights", f"The user may not read {name}.", _grant(name, _account(user)), name))
+            findings.append(
+                Finding("rights", f"The user lacks the right to read {name}.", _grant(name, _account(user)), name)
+            )
         elif key not in rows:
             findings.append(Finding("missing", f"There is no table {name}.", table=name))
         elif reason is not None:
@@ -226,7 +231,7 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
 
 
 def _written(name: str) -> str:
-    """The name for a statement: a database may be called by a reserved word."""
+    """Returns the name as written in a statement: a database may be named by a reserved word."""
     schema, table = unqualified(name)
     return ".".join("`" + part.replace("`", "``") + "`" for part in (schema, table))
 
@@ -236,18 +241,19 @@ def _grant(name: str, account: str) -> str:
 
 
 def _account(reply: ServerReply) -> str:
-    """The user that the server takes us for, as statements have it."""
+    """Returns the current account, in the syntax of statements."""
     name, _, host = str(reply.rows[0][0]).rpartition("@")
     return f"'{name}'@'{host}'"
 
 
 def _acting(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
-    """Those of foreign keys that change rows of their own table."""
+    """Returns the foreign keys that change rows of their own table."""
     return (row for row in rows if not {str(row[4]), str(row[5])} <= _PASSIVE)
 
 
 def _why_not_streamed(row: _TableRow | None, cascade: list[str] | None, name: str) -> tuple[str, str | None] | None:
-    """What the change stream does not carry: a sentence's end, and the statement that changes it."""
+    """Returns why the change stream does not carry a table's rows (the end of a sentence), and the statement that
+    repairs it."""
     if row is None:
         return None
     if row.kind != "BASE TABLE":
@@ -263,10 +269,10 @@ def _why_not_streamed(row: _TableRow | None, cascade: list[str] | None, name: st
             f"ON {what} {rule}" for what, rule in (("UPDATE", update), ("DELETE", delete)) if rule not in _PASSIVE
         )
         return (
-            f"has the foreign key {quote_name(constraint)} {rules} to {quote_name(parent)}: what that does to its rows"
-            " is not in the binary log",
-            f"ALTER TABLE {_written(name)} DROP FOREIGN KEY {quote_name(constraint)}; -- and make one without {rules}",
+            f"has the foreign key {quote_name(constraint)} {rules} to {quote_name(parent)}: its changes"
+            " of rows are not in the binary log",
+            f"ALTER TABLE {_written(name)} DROP FOREIGN KEY {quote_name(constraint)}; -- recreate without {rules}",
         )
     if row.invisible:
-        return "has invisible columns, which * leaves out", None
+        return "has invisible columns, which SELECT * omits", None
     return None

@@ -1,14 +1,14 @@
-"""The weights of collations, read from the server (``WEIGHT_STRING``), once per process.
+"""Weights of collations, read from the server (``WEIGHT_STRING``), once per process.
 
-A collation is known if its weights are those of its characters, one after the other, apart from contractions that are
-all known (`contractions`): of single bytes all pairs of characters are asked for, the families of Unicode ones
-that are known to be like that are listed here. Others (tailored for a language, of other character sets of several
-bytes) are not known: nothing is compared by them here.
+A collation is supported if the weights of a text are those of its characters in sequence, apart from contractions that
+are all known (`contractions`): for single-byte character sets all pairs of characters are tested; the families of
+Unicode collations known to have this property are listed here. Others (tailored for a language, of other multibyte
+character sets) are unsupported: texts are not compared by them here.
 
-*Invariants*: every weight was seen on the server, but those of characters that a rule gives (`Implicit`), which the
-server's were compared with.
+*Invariants*: every weight was read from the server, except those computed by a rule (`Implicit`), which were compared
+with the server's.
 
-Not here: what follows from weights (`dataflow.collations`).
+Not here: use of the weights (`dataflow.collations`).
 """
 
 import asyncio
@@ -53,35 +53,35 @@ _SINGLE_BYTE = frozenset(
         "macroman",
     }
 )
-#: Of one weight per character, the same for all beyond the first plane; by what their names end with.
+#: One weight per character, the same for all beyond the first plane; by the suffix of the name.
 _GENERAL = ("_general_ci", "_general_nopad_ci", "_general_mysql500_ci", "_unicode_ci", "_unicode_nopad_ci")
 _COMPUTED = ("_unicode_520_ci", "_unicode_520_nopad_ci")
-#: With their levels. (``ai_cs`` has a first and a third, which do not say what belongs together.)
+#: By suffix, with their levels. (``ai_cs`` has a first and a third, which do not determine equality.)
 _UCA1400 = {
     f"_uca1400_{pad}{kind}": n for pad in ("", "nopad_") for kind, n in (("ai_ci", 1), ("as_ci", 2), ("as_cs", 3))
 }
-#: Of computed weights on the levels behind the first.
+#: Computed weights on the levels after the first.
 _OTHERS = (b"\0\x20", b"\0\x02")
-#: UTS #10, 10.1.3: what the weights of characters that the collation's table does not have begin with.
+#: Prefixes of weights of characters outside the collation's table (UTS #10, 10.1.3).
 _LEADS = range(0xFB00, 0xFC00)
-#: Of unassigned characters: all beyond the planes that are read but for a few.
+#: Unassigned characters: nearly all beyond the planes that are read.
 _UNASSIGNED = 0xFBC0
 _READ = range(0x40000)
 _TAGS = range(0xE0000, 0xE0200)
 _LAST = 0x10FFFF
-#: Shorter runs of computed weights are listed like the others.
+#: Shorter runs of computed weights are stored like the others.
 _MIN_RUN = 64
 _SURROGATES = range(0xD800, 0xE000)
 _FIRST_PLANE = 0x10000
 #: Characters of one statement.
 _CHUNK = 0x4000
 
-#: By the server's version and the collation's name; None is not known.
+#: Cache by the server's version and the collation's name; None: unsupported.
 _KNOWN: dict[tuple[str, str], Collation | None] = {}
 
 
 async def load_collations(wire: Wire, names: Iterable[str]) -> dict[str, Collation]:
-    """Those of the collations that are known. Raises ServerError, ConnectionBroken."""
+    """Returns the supported ones among the collations. Raises ServerError, ConnectionBroken."""
     found: dict[str, Collation] = {}
     for name in sorted(set(names)):
         key = (wire.version, name)
@@ -101,7 +101,7 @@ async def _load(wire: Wire, name: str) -> Collation | None:
         if charset in _SINGLE_BYTE:
             return await _single_byte(wire, charset, name)
     except ValueError as problem:
-        log.info("collation is not compared by", collation=name, reason=str(problem))
+        log.info("collation is not supported", collation=name, reason=str(problem))
     except ServerError as problem:
         log.warning("collation cannot be read", collation=name, reason=problem.message)
     return None
@@ -115,7 +115,7 @@ async def _pads(wire: Wire, charset: str, name: str) -> bool:
 
 
 async def _made(name: str, weights: Mapping[int, Weight], **options: Any) -> Collation:
-    """The collation, put together in a thread: that takes a second. ValueError if its weights are not understood."""
+    """Builds the collation in a thread, which takes a second. Raises ValueError if its weights are not understood."""
     return await asyncio.to_thread(Collation, name, weights, **options)
 
 
@@ -139,7 +139,7 @@ async def _single_byte(wire: Wire, charset: str, name: str) -> Collation | None:
     reply = await wire.query(f"SELECT CONVERT({one} USING utf8mb4), {weight(one)}, x.n FROM {_BYTES} x")
     weights: dict[int, Weight] = {}
     for character, found, number in reply.rows:
-        # What has no character of Unicode comes as a question mark.
+        # Bytes without a Unicode character are returned as question marks.
         if isinstance(character, str) and len(character) == 1 and (character != "?" or number == "63"):
             weights[ord(character)] = _bytes(found)
     return await _made(name, weights, pad_space=await _pads(wire, charset, name), unit_bytes=1)
@@ -175,7 +175,7 @@ def _levels(name: str) -> int:
 
 
 def _weight_strings(text: str, levels: int) -> str:
-    """Columns of a statement: a text's weights on each level."""
+    """Returns a statement's columns: the weights of a text on each level."""
     if levels == 1:
         return f"WEIGHT_STRING({text})"
     return ", ".join(f"WEIGHT_STRING({text} LEVEL {level})" for level in range(1, levels + 1))
@@ -186,7 +186,7 @@ def _weight(values: Sequence[object]) -> Weight:
 
 
 async def _computed(wire: Wire, charset: str, name: str, pad_space: bool) -> Collation | None:
-    """A collation whose table does not have all characters: the others' weights are computed."""
+    """Returns a collation whose table lacks some characters, whose weights are computed."""
     listed: dict[int, Weight] = {}
     runs = _Runs()
     planes = [_READ, _TAGS] if charset == "utf8mb4" else [range(_FIRST_PLANE)]
@@ -212,28 +212,26 @@ async def _computed(wire: Wire, charset: str, name: str, pad_space: bool) -> Col
 
 
 class _Runs:
-    """Runs of characters whose weights are computed alike."""
+    """Runs of characters whose weights are computed by one rule."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int, int]] = []
 
     def add(self, code: int, base: int) -> None:
-        """The next character."""
         self.extend(code, code, base)
 
     def extend(self, first: int, last: int, base: int) -> None:
-        """The next characters."""
         if self._runs and self._runs[-1][1:] == (first - 1, base):
             self._runs[-1] = (self._runs[-1][0], last, base)
         else:
             self._runs.append((first, last, base))
 
     def long(self) -> tuple[tuple[int, int, int], ...]:
-        """Those that a rule is made of."""
+        """Returns the runs that become a rule."""
         return tuple(sorted(run for run in self._runs if run[1] - run[0] >= _MIN_RUN))
 
     def short(self, levels: int) -> dict[int, Weight]:
-        """The weights in all others."""
+        """Returns the weights of characters in short runs."""
         return {
             code: _computed_weight(code, base, levels)
             for first, last, base in self._runs
@@ -248,7 +246,7 @@ def _computed_weight(code: int, base: int, levels: int) -> Weight:
 
 
 def _base(code: int, weight: Weight) -> int | None:
-    """What the rule begins with that gives this weight; None if none does."""
+    """Returns the rule's prefix that yields this weight; None if none does."""
     levels = len(weight) if isinstance(weight, tuple) else 1
     first = weight[0] if isinstance(weight, tuple) else weight
     if len(first) != 4:
@@ -259,7 +257,7 @@ def _base(code: int, weight: Weight) -> int | None:
 
 
 async def _weights(wire: Wire, charset: str, name: str, codes: range) -> dict[int, Weight]:
-    """The weights of characters by code point."""
+    """Reads the weights of characters by code point."""
     found: dict[int, Weight] = {}
     digits = ", ".join(f"{_DIGITS} {alias}" for alias in "abcd")
     for start, stop in _chunks(codes):
@@ -277,7 +275,7 @@ def _chunks(codes: range) -> Iterator[tuple[int, int]]:
 
 
 async def _contractions(wire: Wire, charset: str, name: str, weights: dict[int, Weight]) -> dict[str, Weight]:
-    """The runs of characters that do not weigh what their characters do."""
+    """Returns the runs of characters whose weight differs from those of their characters."""
     written = [f"CONVERT({quoted(text)} USING {charset}) COLLATE {name}" for text in DUCET]
     levels = _levels(name)
     found: dict[str, Weight] = {}
@@ -292,7 +290,7 @@ async def _contractions(wire: Wire, charset: str, name: str, weights: dict[int, 
 
 
 def _joined(weights: Sequence[Weight]) -> Weight:
-    """The weights of characters one after the other."""
+    """Concatenates the weights of characters."""
     if any(isinstance(weight, tuple) for weight in weights):
         return tuple(b"".join(level) for level in zip(*weights, strict=True))
     return b"".join(weights)  # type: ignore[arg-type]

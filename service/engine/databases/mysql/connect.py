@@ -1,9 +1,9 @@
-"""Connections to MariaDB or MySQL: a bounded pool, pinned session settings, classified errors.
+"""Connection pool of MariaDB or MySQL with pinned session settings and classified errors.
 
-*Invariants*: at most `size` connections are open; one that comes back in the middle of something is closed, never lent
-again; no error that leaves here holds a password.
+*Invariants*: at most `size` connections are open; a connection returned in the middle of a request is closed and not
+reused; no error raised here contains a password.
 
-Not here: what is asked (`lookups`, `catalog` …); trying again (whoever asked: the error says whether it may help).
+Not here: the queries (`lookups`, `catalog` …); retries (by the caller: errors say whether they are retryable).
 """
 
 import asyncio
@@ -18,19 +18,18 @@ from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, W
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.server_check import ServerWatch
 
-#: MariaDB has no UUID; servers that replicate must have different numbers.
+#: MariaDB has no UUID; servers of one replication topology have different ids.
 _SERVER = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid')"
-#: How long it may take to tell the server that nobody waits for a statement any more.
+#: Time limit for a cancellation.
 CANCEL_S = 2.0
-#: How long a connection may be left alone that is kept for long.
+#: Idle timeout of long-lived connections.
 _PATIENT_S = 86_400
-#: By dialect: nothing that runs or waits for long is ended.
+#: By dialect: settings that disable timeouts.
 _UNLIMITED = {
     "mariadb": "max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0",
     "mysql": "max_execution_time = 0",
 }
-#: What changes how SQL is read, or what it computes, from what the dialect here takes it for; and names for sets of
-#: these, which bring them back.
+#: SQL modes that change the syntax or results assumed here, and names of sets that include them.
 _UNWANTED_MODES = frozenset(
     {
         "ANSI_QUOTES",
@@ -56,7 +55,7 @@ _UNWANTED_MODES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """Which server it is, as it says itself."""
+    """Server product and version, as reported by the server."""
 
     #: ``mariadb`` or ``mysql``, as in `Catalog.dialect`.
     dialect: str
@@ -64,16 +63,16 @@ class Flavour:
 
     @property
     def log_end(self) -> str:
-        """The statement that says how far the binary log is."""
+        """Statement that returns the end of the binary log."""
         renamed = self.dialect == "mysql" and self.version >= (8, 2)
         return "SHOW BINARY LOG STATUS" if renamed else "SHOW MASTER STATUS"
 
 
 class MySqlPool:
-    """At most `size` connections, made when needed, thrown away when broken.
+    """At most `size` connections, opened on demand and discarded when broken.
 
-    *State*: `_idle`, connections that nobody uses, the one used last at the end; `_free`, how many more may be lent.
-    `flavour`, once there was a connection.
+    *State*: `_idle`, unused connections, most recently used last; `_free`, how many more may be lent. `flavour` is set
+    by the first connection.
     """
 
     def __init__(
@@ -86,16 +85,16 @@ class MySqlPool:
         self._connect_timeout_s = connect_timeout_s
         self._idle: list[Wire] = []
         self._lent: set[Wire] = set()
-        #: Of these, those that were lent before `begin_anew`.
+        #: Lent connections opened before `begin_anew`.
         self._outdated: set[Wire] = set()
         self._closed = False
         self.watch = ServerWatch()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Wire]:
-        """A connection in autocommit mode, back in the pool afterwards. The server's errors become `UpstreamError`.
+        """Lends a connection in autocommit mode. The server's errors become `UpstreamError`.
 
-        Replies may take the statement timeout and a little more; a server that does not even time out is gone.
+        Replies may take slightly longer than the statement timeout; a server that exceeds that is treated as lost.
         """
         await self._wait_for_free()
         try:
@@ -114,8 +113,8 @@ class MySqlPool:
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Wire]:
-        """A connection beside the pool's, for what takes as long as it takes: its statements are not ended. The
-        server's errors become `UpstreamError`."""
+        """Opens a connection outside the pool, without statement timeout, for long requests. The server's errors become
+        `UpstreamError`."""
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 wire = await self._open()
@@ -123,7 +122,7 @@ class MySqlPool:
             raise self.error(problem) from None
         try:
             assert self.flavour is not None, "known since the first connection"
-            # The server would take who does not read on, or asks nothing for long, for gone.
+            # Otherwise the server would disconnect a client that reads slowly or stays idle.
             await wire.query(
                 f"SET {_UNLIMITED[self.flavour.dialect]}, net_write_timeout = {_PATIENT_S}, wait_timeout = {_PATIENT_S}"
             )
@@ -134,19 +133,19 @@ class MySqlPool:
             await self._end(wire)
 
     def error(self, problem: BaseException) -> UpstreamError:
-        """The server's error, or that of a connection, in our words."""
+        """Converts an error of the server or of a connection."""
         if isinstance(problem, ServerError):
             return server_failure(problem, self.address)
         return connect_failure(problem, self.address)
 
     async def begin_anew(self) -> None:
-        """Close all connections, those in use when they come back: the next ones may be to another server."""
+        """Closes all connections, lent ones when they are returned: the next ones may be to another server."""
         self._outdated |= self._lent
         self.watch.begin_anew()
         self._close_idle()
 
     async def close(self) -> None:
-        """Close all connections; those in use when they come back."""
+        """Closes all connections, lent ones when they are returned."""
         self._closed = True
         self._close_idle()
 
@@ -191,7 +190,7 @@ class MySqlPool:
         return wire
 
     async def _connected(self) -> Wire:
-        """A connection that is logged in. The thread that makes one that nobody waits for any more throws it away."""
+        """Opens and authenticates a connection. If the caller is cancelled, the thread that opens it discards it."""
         import pymysql
 
         opened: asyncio.Future[Any] = asyncio.get_running_loop().run_in_executor(None, self._connect)
@@ -226,7 +225,7 @@ class MySqlPool:
 
     async def _end(self, wire: Wire) -> None:
         try:
-            # Whoever waited for it has gone; the server should stop, too: with all statements that were sent together.
+            # The caller was cancelled: stop the server's work, including all statements sent together.
             if wire.busy and not wire.broken:
                 async with asyncio.timeout(CANCEL_S):
                     await self._kill(wire.thread_id)
@@ -236,12 +235,12 @@ class MySqlPool:
             wire.close()
 
     async def kill(self, thread_id: int) -> None:
-        """End the statement of a connection, not its transaction. Raises ServerError, ConnectionBroken,
-        UpstreamError."""
+        """Cancels the running statement of a connection, without ending its transaction. Raises ServerError,
+        ConnectionBroken, UpstreamError."""
         await self._kill(thread_id, "QUERY")
 
     async def _kill(self, thread_id: int, what: str = "CONNECTION") -> None:
-        """End the statement of a connection, or all that it was sent."""
+        """Cancels the statement of a connection, or everything sent to it."""
         killer = await self._connected()
         try:
             await killer.query(f"KILL {what} {thread_id}")
@@ -250,7 +249,7 @@ class MySqlPool:
 
 
 def _settings(modes: str, maria: bool, timeout_s: float) -> list[str]:
-    """What every session has (`cdc.mysql.values` knows values as they are printed under these)."""
+    """Settings of every session (`cdc.mysql.values` parses values printed under these)."""
     kept = ",".join(mode for mode in modes.split(",") if mode.upper() not in _UNWANTED_MODES)
     timeout = f"max_statement_time = {timeout_s}" if maria else f"max_execution_time = {round(timeout_s * 1000)}"
     waits = f"lock_wait_timeout = {max(1, round(timeout_s))}, innodb_lock_wait_timeout = {max(1, round(timeout_s))}"
@@ -262,7 +261,7 @@ def _settings(modes: str, maria: bool, timeout_s: float) -> list[str]:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """``10.11.19-MariaDB-log``: (10, 11, 19)."""
+    """Parses ``10.11.19-MariaDB-log`` as (10, 11, 19)."""
     number = text.removeprefix("5.5.5-").partition("-")[0]
     return tuple(int(part) for part in number.split(".") if part.isdecimal())
 

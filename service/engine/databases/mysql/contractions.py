@@ -1,14 +1,14 @@
-"""Runs of characters that Unicode's default collation table weighs together.
+"""Contractions of Unicode's default collation table: runs of characters with a common weight.
 
-Those of the table's version 13 (``allkeys.txt``), all of which version 14 has: prevowels of Thai, Lao, New Tai Lue and
-Tai Viet before their consonants, and letters with marks that are letters of their own.
+From version 13 of the table (``allkeys.txt``), unchanged in version 14: prevowels of Thai, Lao, New Tai Lue and Tai
+Viet before their consonants, and letters with marks that form letters of their own.
 
-Not here: what they weigh (`collations` asks the server).
+Not here: their weights (`collations` reads them from the server).
 """
 
 from collections.abc import Iterator
 
-#: Characters, and those that follow them: one of the second line's, or all of them if there is a plus.
+#: First characters, then the characters that follow: one of the second column, or all of them after a plus sign.
 _TABLE = """
 004C 006C: 00B7 0387
 0418 0438: 0306
@@ -62,5 +62,5 @@ def _runs() -> Iterator[str]:
             yield from (character + second for second in seconds)
 
 
-#: All of them.
+#: All contractions.
 DUCET = tuple(_runs())

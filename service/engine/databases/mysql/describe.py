@@ -1,13 +1,12 @@
-"""What MariaDB or MySQL says of a SQL text without running it: its columns; and what the text says of itself: what it
-reads, and which types its parameters are of.
+"""Description of a SQL text by MariaDB or MySQL without running it.
 
-*Theory*: a prepared statement is analysed, and its columns are known. These servers do not tell what it reads, so the
-text's own mentions of tables count, and those of the views among them, whose definitions name everything in full.
+*Theory*: a prepared statement is analyzed by the server, which returns its columns. These servers do not report the
+tables read, so they are taken from the text's own references and from the definitions of referenced views, which
+qualify all names. Types of parameters also come from the text.
 
-*Invariants*: a table that is not known to be a table, or a text that is not understood, makes the answer volatile.
+*Invariants*: a reference that is not known to be a table, or a text that cannot be parsed, makes the result volatile.
 
-Not here: which rows of the tables matter (`dataflow.sql.reads`), what then becomes of the view
-(`service.engine.views.planner`).
+Not here: which rows of the tables matter (`dataflow.sql.reads`), the resulting tier (`service.engine.views.planner`).
 """
 
 import re
@@ -49,17 +48,18 @@ _TIMES = {
     7: (TIMESTAMP, "timestamp"),
 }
 _NO_FRACTION = (0, 31)
-#: Views in views.
+#: Maximum nesting of views.
 _MAX_DEPTH = 32
 _RELATIONS = "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE {}"
 _DEFINITIONS = "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE {}"
-#: What an error says is at fault.
+#: Part of an error message that names the cause.
 _QUOTED = re.compile(r"'([^']+)'")
 _SYNTAX = 1064
 
 
 async def describe(wire: Wire, statement: Statement, dialect: str) -> Described:
-    """Asks the server; nothing is run. Raises `InvalidQuery` with the server's words, ServerError, ConnectionBroken."""
+    """Describes a statement by preparing it. Raises `InvalidQuery` with the server's message, ServerError,
+    ConnectionBroken."""
     mentions = await beside(statement.sql, _mentions, statement.sql, dialect)
     try:
         prepared = await wire.prepare(_with_questions(statement))
@@ -89,7 +89,7 @@ async def describe(wire: Wire, statement: Statement, dialect: str) -> Described:
 
 
 def _mentions(sql: str, dialect: str) -> Mentions | None:
-    """None if the text is not understood."""
+    """Returns the references of a text; None if it cannot be parsed."""
     try:
         return mentions_of(sql, dialect)
     except (UnsupportedQuery, InvalidQuery):
@@ -97,7 +97,7 @@ def _mentions(sql: str, dialect: str) -> Mentions | None:
 
 
 def _with_questions(statement: Statement) -> str:
-    """The statement as it is prepared: of a list one value stands for all."""
+    """Returns the statement as it is prepared; one value stands for a list."""
     parts: list[str] = []
     at = 0
     for occurrence in statement.occurrences:
@@ -107,7 +107,7 @@ def _with_questions(statement: Statement) -> str:
 
 
 def _rejected(error: ServerError, statement: Statement) -> InvalidQuery:
-    """The server's error, with its place in the user's SQL as far as its words say."""
+    """Converts the server's error, with its place in the user's SQL if the message contains it."""
     found = _QUOTED.search(error.message)
     span = None
     if found is not None:
@@ -121,7 +121,7 @@ def _rejected(error: ServerError, statement: Statement) -> InvalidQuery:
     message = error.message.rstrip(".")
     if error.number == _SYNTAX:
         message = "syntax error" + (f" near '{found[1][:40]}'" if found is not None else "")
-    return InvalidQuery(f"The database refuses it: {message}.", span)
+    return InvalidQuery(f"The database rejects the query: {message}.", span)
 
 
 # --- what it reads --------------------------------------------------------------------------------------------------
@@ -129,9 +129,10 @@ def _rejected(error: ServerError, statement: Statement) -> InvalidQuery:
 
 @dataclass(slots=True)
 class _Reading:
-    """Follows mentions through views.
+    """Resolves references through views.
 
-    *State*: `tables`, base tables that are read; `views`, the definitions of those read; `volatile`, the first reason.
+    *State*: `tables`, base tables that are read; `views`, definitions of the views that are read; `volatile`, the first
+    reason.
     """
 
     wire: Wire
@@ -144,9 +145,9 @@ class _Reading:
     volatile: str | None = None
 
     async def text(self, sql: str, mentions: Mentions | None, depth: int = 0) -> None:
-        """Notes what a text reads, and what it depends on besides."""
+        """Records the tables and other dependencies of a text."""
         if mentions is None or depth > _MAX_DEPTH:
-            self._note("What the statement reads cannot be told: its grammar is not known here.")
+            self._note("The tables that the statement reads are unknown: its syntax is not supported.")
             return
         try:
             self._note(why_volatile(await beside(sql, words_of, sql, self.dialect), mentions.defined))
@@ -155,12 +156,12 @@ class _Reading:
         wanted = {self.resolved(mention) for mention in mentions.tables}
         for schema, name in sorted(wanted):
             if schema.lower() in SYSTEM_SCHEMAS:
-                self._note(f"{schema}.{name} is a table of the server's own: the change stream does not carry it.")
+                self._note(f"{schema}.{name} is a system table: the change stream does not carry it.")
         wanted = {(schema, name) for schema, name in wanted if schema.lower() not in SYSTEM_SCHEMAS}
         found = await self._relations(wanted)
         for schema, name in sorted(wanted - found.keys()):
             if name.lower() not in mentions.defined and name.lower() != "dual":
-                self._note(f"{qualified_name(schema, name)} is no table that may be looked at.")
+                self._note(f"{qualified_name(schema, name)} is not a table that the user can read.")
         for (schema, name), (kind, definition) in sorted(found.items()):
             if kind == "VIEW":
                 await self._view((schema, name), definition, depth)
@@ -168,7 +169,7 @@ class _Reading:
                 self.tables.add((schema, name))
 
     def resolved(self, mention: tuple[str, str]) -> tuple[str, str]:
-        """Database and name as the server stores them."""
+        """Returns database and name as the server stores them."""
         schema, name = mention[0] or self.database, mention[1]
         return (schema.lower(), name.lower()) if self.fold else (schema, name)
 
@@ -177,7 +178,7 @@ class _Reading:
             return
         self.views_read.add(view)
         if not definition:
-            self._note(f"What the view {qualified_name(*view)} reads may not be looked at (GRANT SHOW VIEW).")
+            self._note(f"The definition of the view {qualified_name(*view)} is not readable (GRANT SHOW VIEW).")
             return
         self.views.append(definition)
         await self.text(definition, _mentions(definition, self.dialect), depth + 1)
@@ -207,7 +208,8 @@ _Known = Mapping[tuple[str, str, str], SqlType]
 def _parameter_types(
     statement: Statement, mentions: Mentions | None, known: _Known, reading: _Reading
 ) -> dict[str, SqlType]:
-    """By what parameters stand beside; a text where nothing says more, which these servers compare with anything."""
+    """Infers types of parameters from the expressions that they are compared with; otherwise text, which these servers
+    compare with any type."""
     found: dict[str, SqlType] = {}
     for name in statement.names:
         places = mentions.parameters.get(name, ()) if mentions is not None else ()
@@ -231,12 +233,13 @@ def _beside(
     if len(types) != 1:
         return None
     (only,) = types
-    # A parameter is no label, and compared as what is beside it.
+    # A parameter has no labels of its own, and compares like the other operand.
     return TEXT if only.kind != "base" or only.labels else only
 
 
 def output_type(info: ColumnInfo, known: _Known) -> SqlType:
-    """A column's own type if it is one of a table, as far as the server says that; else what the answer shows."""
+    """Returns the type of the table column that a result column comes from, if the server reports it; otherwise the
+    type shown by the result."""
     column = known.get((info.schema, info.table, info.source.lower()))
     if column is not None:
         return column

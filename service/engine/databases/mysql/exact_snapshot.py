@@ -1,17 +1,16 @@
-"""A consistent snapshot whose place in the binary log is known exactly: what is read at it is never unsure.
+"""Exact snapshot: a consistent snapshot whose place in the binary log is known, so no visibility is uncertain.
 
-*Theory*: what committed before is told, then the snapshot is taken, then the end of the log is told. If these agree,
-nothing was committed in between, and the snapshot is that place (`log_place`,
-`bracketed_snapshot`); that takes well under a millisecond, so most servers are still for
-so long now and then. One that never is gets a lock that holds back commits while the snapshot is taken, as ``mysqldump
---single-transaction --master-data`` does (``FLUSH TABLES WITH READ LOCK``, right: RELOAD), and no longer than that; how
-long running statements may keep it waiting, which holds back others, is bounded.
+*Theory*: read the committed place, take the snapshot, read the log's end. If both places are equal, nothing was
+committed in between, and the snapshot is at that place (`log_place`, `bracketed_snapshot`); this takes well under a
+millisecond, and most servers are idle that long now and then. Otherwise a lock holds back commits while the snapshot is
+taken, as ``mysqldump --single-transaction --master-data`` does (``FLUSH TABLES WITH READ LOCK``, right: RELOAD). Its
+wait for running statements, during which others are blocked, is bounded.
 
-Several connections that begin at the same place see the same (`begin`, `locked`): each commit has a place of its own.
+Connections that begin at the same place see the same rows (`begin`, `locked`): each commit has its own place.
 
-*Invariants*: the lock is gone when its block ends, however that ends.
+*Invariants*: the lock is released when its block ends, in all cases.
 
-Not here: what is read (`bulk_reads`).
+Not here: the rows read (`bulk_reads`).
 """
 
 import asyncio
@@ -26,10 +25,10 @@ from service.engine.databases.mysql.log_place import BEGIN, END, VISIBLE, end_pl
 from service.engine.databases.mysql.wire import ServerError, ServerReply, Wire
 from service.engine.upstream.results import UpstreamError
 
-#: How often the server is tried to be caught still, and the longest pause in between.
+#: Number of attempts without a lock, and the longest pause between them.
 TRIES = 40
 _PAUSE_S = 0.02
-#: How long running statements may keep the lock waiting.
+#: Maximum wait of the lock for running statements.
 _LOCK_S = 2
 _LOCK = "FLUSH TABLES WITH READ LOCK"
 _EXECUTED = "SELECT @@GLOBAL.gtid_executed"
@@ -39,7 +38,7 @@ Exact = BinlogSnapshot | BracketSnapshot
 
 
 async def exact_snapshot(pool: MySqlPool, wire: Wire, tries: int = TRIES) -> Exact:
-    """Begin a transaction at such a snapshot. Raises UpstreamError, ServerError, ConnectionBroken."""
+    """Begins a transaction at an exact snapshot. Raises UpstreamError, ServerError, ConnectionBroken."""
     flavour = known_flavour(pool)
     for number in range(tries):
         snapshot = await begin(wire, flavour)
@@ -52,25 +51,26 @@ async def exact_snapshot(pool: MySqlPool, wire: Wire, tries: int = TRIES) -> Exa
 
 
 def known_flavour(pool: MySqlPool) -> Flavour:
-    """Which server it is."""
+    """Returns the server's flavour, connecting if necessary."""
     assert pool.flavour is not None, "known since the first connection"
     return pool.flavour
 
 
 async def pause(number: int) -> None:
-    """Between two tries: not in step with whoever writes."""
+    """Waits between two attempts, at random intervals so as not to match a writer's rhythm."""
     await asyncio.sleep(_PAUSE_S * (number % 7) / 7)
 
 
 async def begin(wire: Wire, flavour: Flavour) -> Exact | None:
-    """A transaction, and its snapshot if that is exact. Raises ServerError, ConnectionBroken, UpstreamError."""
+    """Begins a transaction; returns its snapshot if that is exact. Raises ServerError, ConnectionBroken,
+    UpstreamError."""
     if flavour.dialect == "mariadb":
         visible, _, end = await wire.query_all([VISIBLE, BEGIN, flavour.log_end])
         place = end_place(end)
         return BinlogSnapshot(place) if visible_place(visible) == place else None
     asked = [flavour.log_end, _OWNED, _EXECUTED, BEGIN, flavour.log_end]
     before, owned, executed, _, end = await wire.query_all(asked)
-    # What the log has is owned until it is executed: nothing is, so all of it has committed.
+    # Ids in the log are owned until executed: if none is owned, everything in the log has committed.
     if _text(owned) or end_place(before) != end_place(end):
         return None
     seen = GtidSet.parse(_text(executed))
@@ -79,8 +79,8 @@ async def begin(wire: Wire, flavour: Flavour) -> Exact | None:
 
 @asynccontextmanager
 async def locked(pool: MySqlPool) -> AsyncIterator[None]:
-    """Nothing commits until the end of the block: all that has a place in the log has committed, and nothing gets one.
-    Raises UpstreamError."""
+    """Blocks commits during the block: everything in the log has committed, and nothing is added. Raises
+    UpstreamError."""
     async with pool.apart() as locker:
         await locker.query(f"SET lock_wait_timeout = {_LOCK_S}")
         try:
@@ -92,10 +92,10 @@ async def locked(pool: MySqlPool) -> AsyncIterator[None]:
 
 
 async def begin_locked(wire: Wire, flavour: Flavour) -> Exact:
-    """A transaction, and its snapshot, while nothing commits. Raises as `begin`."""
+    """Begins a transaction and returns its snapshot, while commits are blocked. Raises like `begin`."""
     snapshot = await begin(wire, flavour)
     if snapshot is None and flavour.dialect == "mariadb":
-        # Told of another connection's place, perhaps; the end of the log is this one's.
+        # The reported place may belong to another connection's snapshot; the log's end is reliable.
         snapshot = BinlogSnapshot(end_place(await wire.query(flavour.log_end)))
     if snapshot is None:
         raise UpstreamError("failed", "The server reported inconsistent binary-log positions.", retryable=True)
@@ -106,7 +106,7 @@ def _refused(pool: MySqlPool, problem: ServerError) -> UpstreamError:
     error = pool.error(problem)
     return UpstreamError(
         "unavailable" if error.code != "denied" else "failed",
-        f"Writers leave no moment to read this at an exact place, and {_LOCK} is not possible: {error.detail}.",
+        f"No exact snapshot could be taken while others write, and {_LOCK} failed: {error.detail}.",
         "Grant RELOAD to the service's login (docs/mysql.md)." if error.code == "denied" else None,
         retryable=True,
     )

@@ -1,19 +1,20 @@
-"""Where a consistent snapshot is in the binary log: between two places, which are one while nothing is written.
+"""Place of a MariaDB snapshot in the binary log: between two places, which are equal while nothing is written.
 
-*Theory*: the status variables ``binlog_snapshot_file`` and ``_position`` should say it exactly (MariaDB Knowledge Base,
-"START TRANSACTION", "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT"), and do if nobody else asks for any
-status. But ``SHOW STATUS`` copies them to where all connections have them, and then reads them from there
-(``sql/log.cc: TC_LOG_BINLOG::set_status_variables``): of two that ask at once, one may be told the place of the other.
-With 6 connections at once 6 of 4005 snapshots had transactions missing (`README.md`). Whichever it is told, that place
-*is visible*: all before it has committed. So it is asked for before the snapshot is taken, as what this must see; and
-the end of the log after it, as what it cannot see beyond. What was told once stays visible, so if the log has not grown
-since, or not for long, it is not asked for again: that is two thirds of the server's work for a lookup.
+*Theory*: the status variables ``binlog_snapshot_file`` and ``_position`` should be exact (MariaDB Knowledge Base,
+"START TRANSACTION", "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT"), and are if no other session reads
+the status. But ``SHOW STATUS`` copies them to memory shared by all connections and reads them from there (``sql/log.cc:
+TC_LOG_BINLOG::set_status_variables``), so a session may get another session's place. With 6 connections at once, 6 of
+4005 snapshots had transactions missing (`README.md`).
 
-*Invariants*: a place that is known has committed, and every snapshot taken later sees it: what was told after a
-snapshot was asked for says nothing of it.
+Any reported place *is visible*: everything before it has committed. Therefore it is read before the snapshot, as a
+lower bound of what this one sees, and the end of the log after it, as the upper bound. A place stays visible, so while
+the log does not grow, or for a short time if it does, it is not read again: that saves two thirds of the server's work
+for a lookup.
 
-Not here: what is read at it (`lookups`), MySQL, which has no such variables
-(`bracketed_snapshot`).
+*Invariants*: a known place has committed, and every snapshot taken later sees it; a place read after a snapshot was
+requested says nothing about that snapshot.
+
+Not here: lookups (`lookups`), MySQL, which has no such variables (`bracketed_snapshot`).
 """
 
 from collections.abc import Sequence
@@ -29,14 +30,14 @@ BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 END = "COMMIT"
 VISIBLE = "SHOW STATUS LIKE 'binlog_snapshot_%'"
 _LOG_END = "SHOW MASTER STATUS"
-#: How old the visible place may be beside a log that grows: what is written meanwhile is unsure.
+#: Maximum age of the visible place while the log grows: everything written since is uncertain.
 FRESH_S = 0.002
 
 
 class VisiblePlace:
-    """The furthest place that is known to be visible.
+    """Highest place known to be visible.
 
-    *State*: `_told_s`, when it was; `_quiet`, whether it was the end of the log when that was last asked for.
+    *State*: `_told_s`, when it was reported; `_quiet`, True if it was the end of the log at the last check.
     """
 
     def __init__(self) -> None:
@@ -45,27 +46,29 @@ class VisiblePlace:
         self._quiet = False
 
     def question(self) -> "PlaceQuestion":
-        """What the next snapshot has to ask."""
+        """Returns the queries for the next snapshot."""
         fresh = monotonic() - self._told_s <= FRESH_S
         return PlaceQuestion(self, self._place, fresh, not fresh and not self._quiet)
 
     def told(self, place: int) -> None:
-        """This place is visible."""
+        """Records a visible place."""
         self._place = max(self._place, place)
         self._told_s = monotonic()
 
     def found(self, quiet: bool) -> None:
-        """Whether the log ended where a snapshot saw all of it."""
+        """Records whether the log's end equalled the place seen by a snapshot."""
         self._quiet = quiet
 
     def forget(self) -> None:
-        """The log is another one."""
+        """Discards the place: the server has another log."""
         self._place, self._told_s, self._quiet = -1, 0.0, False
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceQuestion:
-    """Of one snapshot: `place` was visible before it, `fresh` since a short time; or it must `ask` first."""
+    """Queries around one snapshot. `place` was visible before it; `fresh` if that was recently reported; otherwise
+    `ask` for it first.
+    """
 
     visible: VisiblePlace
     place: int
@@ -73,12 +76,12 @@ class PlaceQuestion:
     ask: bool
 
     def statements(self, statements: Sequence[str]) -> list[str]:
-        """A transaction with these statements, and the log's end after them."""
+        """Returns a transaction with these statements, and the query for the log's end after them."""
         return [*([VISIBLE] if self.ask else []), BEGIN, _LOG_END, *statements, _LOG_END, END]
 
     def answer(self, replies: list[ServerReply]) -> tuple[list[ServerReply], BinlogSnapshot | None, int]:
-        """The replies to the statements inside, their snapshot, and the log's end after them. No snapshot: what is
-        known says too little; ask again.
+        """Returns the replies to the inner statements, their snapshot, and the log's end after them. Without a
+        snapshot, the known place is too old: ask again.
 
         Raises ServerError, UpstreamError.
         """
@@ -102,7 +105,7 @@ class PlaceQuestion:
 
 
 def visible_place(reply: ServerReply) -> int:
-    """The place that is visible, as the server says it. Raises UpstreamError."""
+    """Returns the visible place from the server's reply. Raises UpstreamError."""
     values = {str(name).lower(): str(value) for name, value in reply.rows}
     file = values.get("binlog_snapshot_file", "")
     if not file:
@@ -111,14 +114,14 @@ def visible_place(reply: ServerReply) -> int:
 
 
 def end_place(reply: ServerReply) -> int:
-    """The end of the log, as the server says it. Raises UpstreamError."""
+    """Returns the end of the log from the server's reply. Raises UpstreamError."""
     if not reply.rows:
         raise _no_log()
     return position_of(str(reply.rows[0][0]), int(str(reply.rows[0][1])))
 
 
 async def log_end(wire: Wire, flavour: Flavour) -> int:
-    """How far the log is. Raises ServerError, ConnectionBroken, UpstreamError."""
+    """Reads the end of the log. Raises ServerError, ConnectionBroken."""
     return end_place(await wire.query(flavour.log_end))
 
 

@@ -1,15 +1,14 @@
-"""Versioned lookups: rows together with which transactions they include (ARCHITECTURE.md, "Versioned lookups").
+"""Versioned lookups: rows together with the transactions that they include (ARCHITECTURE.md, "Versioned lookups").
 
-A lookup is a transaction with a consistent snapshot, of which is known what it saw
-(`log_place`; of MySQL `bracketed_snapshot`). Its statements
-are sent together, so it waits for the network once.
+A lookup is a transaction with a consistent snapshot of known visibility (`log_place`; for MySQL `bracketed_snapshot`).
+Its statements are sent together, in one network round trip.
 
-*Invariants*: everything that a result's snapshot may see is in the log up to its `bound`, and the stream gets there by
-itself. So is every statement that made another table of one that was read, between the snapshot and the SELECT: a
-snapshot is one of rows, and a table is found by its name (RENAME TABLE puts another one there) when it is read. From
-then on its definition is locked until the transaction ends, so the log's end after the SELECT is behind the statement.
+*Invariants*: everything that a result's snapshot may see is in the log up to its `bound`, which the stream reaches by
+itself. The same holds for a statement that replaces a table between the snapshot and the SELECT: a snapshot covers
+rows, but a table is found by its name when it is read (RENAME TABLE may put another one there). From then on its
+definition is locked until the transaction ends, so the log's end after the SELECT is beyond that statement.
 
-Not here: the SQL inside (`dataflow.plan.mysql_lookup`).
+Not here: the SQL (`dataflow.plan.mysql_lookup`).
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -31,13 +30,13 @@ from service.engine.databases.mysql.row_decoder import answer_columns, answer_ro
 from service.engine.databases.mysql.wire import ServerReply
 from service.engine.upstream.results import UNLIMITED, AnswerPart, AnswerSize, ForwardRows, LookupRows, UpstreamError
 
-#: A second time, what is visible is asked for; another server may have taken the place of the one that was asked.
+#: The second attempt reads the visible place again; another server may have taken over.
 _TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReplies:
-    """The replies to statements that saw `snapshot`; `bound` is where the log ended after them."""
+    """Replies to statements that saw `snapshot`; `bound` is the end of the log after them."""
 
     replies: list[ServerReply]
     snapshot: BinlogSnapshot | BracketSnapshot
@@ -45,10 +44,10 @@ class SnapshotReplies:
 
 
 class MySqlLookups:
-    """Everything that is read upstream on behalf of views. Is `service.engine.upstream.upstream.Lookups`.
+    """Implementation of `service.engine.upstream.upstream.Lookups`.
 
-    `watermark`: a table, qualified and quoted, that a push writes to, for change streams that do not go on by
-    themselves; it is made by whoever runs the stream.
+    `watermark`: qualified and quoted table that a push writes to, for change streams that do not advance by themselves;
+    the operator of the stream creates it.
     """
 
     def __init__(self, pool: MySqlPool, watermark: str | None = None) -> None:
@@ -59,23 +58,22 @@ class MySqlLookups:
         self.statements = 0
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        """The rows that the engine asks for. Raises UpstreamError."""
         read = await self.read([lookup_statement(lookup, catalog)], most=most)
         rows = lookup_rows(read.replies[0], lookup_columns(lookup.relation, catalog))
         return LookupRows(rows, read.snapshot, read.bound, read.bound)
 
     async def snapshot(self) -> LookupRows:
-        """A version and no rows: the heartbeat. It may see all that the log has, also what the stream has read of it
-        ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
+        """Takes the heartbeat's snapshot. It may see the whole log, including transactions that the stream has read
+        ahead of their commit, so it may serve for a `TableJoined`. Raises UpstreamError."""
         read = await self.read([], compared=True)
         return LookupRows([], read.snapshot, read.bound, read.bound)
 
     async def settled(self, since: UpstreamSnapshot) -> bool:  # noqa: ARG002
-        """Never known: a commit is in the log before it is visible, and nothing says which ones are about to be."""
+        """Always False: a commit is in the log before it is visible, and the server does not report pending ones."""
         return False
 
     async def executed(self) -> Gtids:
-        """All transactions that are in the log by now, by their global ids. Raises UpstreamError."""
+        """Returns the global ids of all transactions in the log. Raises UpstreamError."""
         self.statements += 1
         async with self._pool.connection() as wire:
             assert self._pool.flavour is not None, "known since the first connection"
@@ -85,9 +83,9 @@ class MySqlLookups:
         return GtidPosition.parse(text) if mariadb else GtidSet.parse(text)
 
     async def push(self) -> bool:
-        """Write to the watermark table. The binary log needs none: its events are sent when they are written.
+        """Writes to the watermark table. The binary log needs no push: its events are sent when they are written.
 
-        False: the role may not. Raises UpstreamError.
+        Returns False without the right to write. Raises UpstreamError.
         """
         if self._watermark is None:
             return True
@@ -105,16 +103,14 @@ class MySqlLookups:
     async def forward(
         self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
     ) -> ForwardRows:
-        """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL. Raises
-        UpstreamError: ``too_large`` as soon as the answers are more than `most`."""
         read = await self.read([fill(sql, parameters) for sql, parameters in queries], most=most)
         rows = [answer_rows(reply) for reply in read.replies]
         columns = [answer_columns(reply.columns) for reply in read.replies]
         return ForwardRows(rows, columns, read.snapshot, read.bound, read.bound, read.snapshot.position)
 
     async def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
-        """Run a query as `forward` does, on a connection beside the pool's, and yield what comes. Left before its end,
-        the query is ended with its connection. Raises UpstreamError."""
+        """Streams a query's rows on a connection outside the pool. Leaving early cancels the query with its connection.
+        Raises UpstreamError."""
         self.statements += 1
         async with self._pool.apart() as wire:
             async for reply in wire.stream(fill(sql, parameters), BATCH_ROWS):
@@ -123,7 +119,7 @@ class MySqlLookups:
     async def read(
         self, statements: Sequence[str], *, compared: bool = False, most: AnswerSize = UNLIMITED
     ) -> SnapshotReplies:
-        """The replies to statements of one snapshot, which others may be `compared` with. Raises UpstreamError."""
+        """Runs statements at one snapshot, `compared` if other snapshots are compared with it. Raises UpstreamError."""
         for _ in range(_TRIES):
             self.statements += 1 + len(statements)
             async with self._pool.connection() as wire:

@@ -1,12 +1,12 @@
-"""The packets of MariaDB and MySQL that answer statements sent as text, and prepared ones: bytes in, replies out.
+"""Packets of the MariaDB and MySQL protocol for text and prepared statements: bytes in, replies out.
 
-*Theory* (MySQL Internals Manual, "Text Protocol"): a packet is a length of three bytes, a number, and a payload; one of
-``0xffffff`` bytes goes on in the next. A reply is one of OK, an error, or a result: its columns' definitions, a mark,
-rows, a mark. A value is its length and its bytes. Replies come in the order of the commands.
+*Theory* (MySQL Internals Manual, "Text Protocol"): a packet is a length of three bytes, a sequence number and a
+payload; a payload of ``0xffffff`` bytes continues in the next packet. A reply is OK, an error, or a result: column
+definitions, EOF, rows, EOF. A value is its length and its bytes. Replies arrive in the order of the commands.
 
-*Invariants*: nothing here touches a socket. Rows are texts; of binary strings, bytes.
+*Invariants*: nothing here touches a socket. Rows contain texts, and bytes for binary strings.
 
-Not here: reading and writing (`wire`), what values mean (`cdc.mysql.values`).
+Not here: reading and writing (`wire`), the meaning of values (`cdc.mysql.values`).
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ COMMAND_QUERY = 3
 COMMAND_PREPARE = 22
 COMMAND_CLOSE = 25
 _MAX_PAYLOAD = 0xFFFFFF
-#: Definitions of columns that are kept taken apart.
+#: Maximum cached column definitions.
 KEPT_DEFINITIONS = 4096
 _HEADER = 4
 _OK, _MORE_BYTES, _MARK, _ERROR = 0x00, 0xFB, 0xFE, 0xFF
-#: A mark is shorter than this; what begins like one and is longer is a row.
+#: An EOF packet is shorter than this; a longer packet with the same first byte is a row.
 _MARK_BYTES = 9
 _STATUS_IN_TRANSACTION = 1
 _STATUS_MORE_RESULTS = 8
 _BINARY = 63
-#: Types whose values are bytes if their character set is the binary one: bit, blobs, strings, geometry.
+#: Types whose values are bytes if their character set is binary: bit, blobs, strings, geometry.
 _STRING_TYPES = frozenset({15, 16, 249, 250, 251, 252, 253, 254, 255})
 _UNSIGNED = 32
 
@@ -35,18 +35,18 @@ Cell = str | bytes | None
 
 
 class ProtocolError(Exception):
-    """The server said something that is not understood; the connection is of no use any more."""
+    """Malformed data from the server; the connection is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnInfo:
-    """A column of a result. `schema`, `table` and `source` say what it is read from, if it is read from a table."""
+    """Column of a result. `schema`, `table` and `source` name the table column that it comes from, if any."""
 
     name: str
     schema: str
     table: str
     source: str
-    #: The number of its collation.
+    #: Collation id.
     collation: int
     length: int
     kind: int
@@ -55,18 +55,17 @@ class ColumnInfo:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether its values have no character set."""
+        """True if its values have no character set."""
         return self.collation == _BINARY and self.kind in _STRING_TYPES
 
     @property
     def unsigned(self) -> bool:
-        """Whether it is an unsigned number."""
         return bool(self.flags & _UNSIGNED)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerError(Exception):
-    """The server refuses a statement, or gives up on it."""
+    """Statement rejected or aborted by the server."""
 
     number: int
     state: str
@@ -75,18 +74,18 @@ class ServerError(Exception):
 
 @dataclass(slots=True)
 class ServerReply:
-    """The answer to one command: of several results of one statement, the first."""
+    """Reply to one command: of several results of one statement, the first."""
 
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
     columns: tuple[ColumnInfo, ...] = ()
-    #: Of a prepared statement.
+    #: For prepared statements.
     parameters: int = 0
     statement: int = 0
     error: ServerError | None = None
 
 
 def command(kind: int, body: bytes) -> bytes:
-    """A command as packets."""
+    """Encodes a command as packets."""
     payload = bytes((kind,)) + body
     packets = []
     for number, start in enumerate(range(0, len(payload) + 1, _MAX_PAYLOAD)):
@@ -104,21 +103,21 @@ class _State(Enum):
 
 
 class Replies:
-    """Reads the replies to `expected` commands, `prepared` of which (all or none) prepare a statement.
+    """Decoder of the replies to `expected` commands, `prepared` of which (all or none) prepare a statement.
 
-    *State*: `_pending`, bytes of a packet that has not arrived whole, and `_wanted`, how many bytes it takes to go on.
+    *State*: `_pending`, bytes of an incomplete packet, and `_wanted`, the number of bytes needed to continue.
     """
 
     def __init__(self, expected: int, prepared: bool = False) -> None:
         self.replies: list[ServerReply] = []
-        #: As the last reply says.
+        #: From the last reply.
         self.in_transaction = False
         self._expected = expected
         self._prepared = prepared
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._wanted = 0
-        #: Payloads of a packet that goes on in the next one.
+        #: Payloads of a packet that continues in the next one.
         self._parts: list[bytes] = []
         self._begin()
 
@@ -132,12 +131,12 @@ class Replies:
 
     @property
     def done(self) -> bool:
-        """Whether all replies are there."""
+        """True if all replies are complete."""
         return len(self.replies) == self._expected
 
     @property
     def rows_read(self) -> int:
-        """Rows of the reply that is not complete yet."""
+        """Rows of the incomplete reply."""
         return len(self._reply.rows)
 
     @property
@@ -146,13 +145,13 @@ class Replies:
         return sum([len(reply.rows) for reply in self.replies], len(self._reply.rows))
 
     def take_rows(self) -> ServerReply:
-        """The rows that are there of the reply that is not complete yet; it goes on without them."""
+        """Removes and returns the rows received so far of the incomplete reply."""
         taken = ServerReply(self._reply.rows, self._reply.columns)
         self._reply.rows = []
         return taken
 
     def feed(self, data: bytes) -> None:
-        """Take in what the server sent. Raises ProtocolError."""
+        """Decodes data from the server. Raises ProtocolError."""
         self._pending.append(data)
         self._pending_bytes += len(data)
         if self._pending_bytes < self._wanted:
@@ -163,10 +162,10 @@ class Replies:
         self._pending = [rest] if rest else []
         self._pending_bytes = len(rest)
         if rest and self.done:
-            raise ProtocolError("The server said more than it was asked.")
+            raise ProtocolError("The server sent unexpected data.")
 
     def _packets(self, buffer: bytes) -> int:
-        """Handles the whole packets of a buffer; returns where the rest begins."""
+        """Decodes the complete packets of a buffer; returns the offset of the rest."""
         at, end = 0, len(buffer)
         self._wanted = _HEADER
         while end - at >= _HEADER and not self.done:
@@ -187,7 +186,7 @@ class Replies:
         return at
 
     def _packet(self, buffer: bytes, start: int, stop: int) -> None:
-        """One packet: the payload is ``buffer[start:stop]``."""
+        """Decodes one packet, whose payload is ``buffer[start:stop]``."""
         first = buffer[start] if stop > start else _OK
         if first == _ERROR and self._state is not _State.COLUMNS:
             self._fail(buffer[start:stop])
@@ -217,7 +216,7 @@ class Replies:
             at = _skip(buffer, _skip(buffer, start + 1))
             self._finish(buffer[at] | buffer[at + 1] << 8)
         elif first == _MORE_BYTES or stop - start < 1:
-            raise ProtocolError("The server asks for a file of the client's.")
+            raise ProtocolError("The server requested a local file, which is not permitted.")
         else:
             self._state = _State.COLUMNS
 
@@ -257,7 +256,7 @@ class Replies:
         self._begin()
 
 
-#: How many bytes of length follow a first byte.
+#: Number of length bytes after a first byte.
 _LENGTH_BYTES = {252: 2, 253: 3, 254: 8}
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -283,12 +282,12 @@ def _row(buffer: bytes, at: int, are_bytes: tuple[bool, ...]) -> tuple[Cell, ...
 
 
 def _skip(buffer: bytes, at: int) -> int:
-    """Behind a number written with its length."""
+    """Returns the offset after a length-encoded number."""
     return at + 1 + _LENGTH_BYTES.get(buffer[at], 0)
 
 
 def _texts(buffer: bytes, at: int) -> Iterator[tuple[str, int]]:
-    """Short texts one after another, each with where the next one begins."""
+    """Yields consecutive short texts, each with the offset of the next one."""
     while True:
         length = buffer[at]
         at += 1
@@ -302,9 +301,9 @@ def _texts(buffer: bytes, at: int) -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=KEPT_DEFINITIONS)
 def _definition(payload: bytes) -> ColumnInfo:
-    """A column's definition: catalog, schema, table, its own name, column, its own name, and numbers.
+    """Decodes a column definition: catalog, schema, table alias, table, column alias, column, and numbers.
 
-    The same ones come again and again: taking them apart was a third of a lookup's CPU.
+    Results are cached: decoding repeated definitions took a third of a lookup's CPU.
     """
     texts = _texts(payload, 0)
     (_, _), (schema, _), (_, _), (table, _), (name, _), (source, at) = (next(texts) for _ in range(6))

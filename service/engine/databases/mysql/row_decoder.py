@@ -1,9 +1,9 @@
-"""Answers of MariaDB and MySQL as the rows of the engine: each value as the stream has it (`cdc.mysql.values`).
+"""Conversion of MariaDB and MySQL results to the engine's rows, with values in the stream's form (`cdc.mysql.values`).
 
-*Invariant*: a column's text is the stream's, whether the type is known from a plan (`lookup_rows`) or only from what
-the server says of the answer (`answer_rows`): then single-precision numbers have the six digits that the server shows.
+*Invariant*: a column has the stream's text whether its type is known from a plan (`lookup_rows`) or only from the
+result's metadata (`answer_rows`), except that single-precision numbers then have the six digits that the server prints.
 
-Not here: packets (`packets`), the columns' SQL types (`describe`).
+Not here: packets (`packets`), SQL types of columns (`describe`).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from service.engine.upstream.results import AnswerColumn
 
 _Reader = Callable[[bytes | str], str]
 
-#: What the protocol calls types.
+#: Type codes of the protocol.
 TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, BIT, JSON, DECIMAL = (
     1,
     2,
@@ -36,7 +36,7 @@ TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, 
     245,
     246,
 )
-#: Kinds of answers, as far as what shows them can tell them apart; text and bytes are the others.
+#: Kinds of result columns with a text form of their own; others are text and bytes.
 _CLASSES = {
     **dict.fromkeys((TINY, SHORT, LONG, LONGLONG, INT24, YEAR), 1),
     BIT: 2,
@@ -60,7 +60,8 @@ _integer, _decimal, _float4, _float8 = (
 
 
 def lookup_rows(reply: ServerReply, types: Sequence[SqlType]) -> list[Row]:
-    """The rows of a lookup, whose columns have these types; without any, the server has one column all the same."""
+    """Converts the rows of a lookup, whose columns have these types. A lookup without columns still gets one from the
+    server."""
     if not types:
         return [()] * len(reply.rows)
     readers = [_lookup_reader(info, found) for info, found in zip(reply.columns, types, strict=True)]
@@ -68,12 +69,12 @@ def lookup_rows(reply: ServerReply, types: Sequence[SqlType]) -> list[Row]:
 
 
 def answer_rows(reply: ServerReply) -> list[Row]:
-    """The rows of any query."""
+    """Converts the rows of any query."""
     return _read(reply.rows, [_answer_reader(info) for info in reply.columns])
 
 
 def answer_columns(columns: Sequence[ColumnInfo]) -> tuple[AnswerColumn, ...]:
-    """Names of an answer's columns, and numbers of what they are, which may not change while a view is kept."""
+    """Returns the result's column names and type numbers, which must not change while a view is installed."""
     return tuple((column.name, _class(column)) for column in columns)
 
 
@@ -82,7 +83,7 @@ def _class(column: ColumnInfo) -> int:
 
 
 def _read(rows: list[tuple[Cell, ...]], readers: Sequence[_Reader | None]) -> list[Row]:
-    """None is for columns whose text needs no reading."""
+    """Applies the readers; None marks columns whose text needs no conversion."""
     wanted = [(i, reader) for i, reader in enumerate(readers) if reader is not None]
     if not wanted:
         return rows  # type: ignore[return-value]
@@ -111,7 +112,7 @@ def _answer_reader(info: ColumnInfo) -> _Reader | None:
     if info.kind == FLOAT:
         return _float4
     if info.kind == BIT:
-        # A column's are bytes, an expression's digits.
+        # Table columns return bytes, expressions return digits.
         return _digits if info.flags & _BINARY else _bits
     if info.kind == YEAR or info.flags & _ZEROFILL:
         return _decimal if info.kind in (0, DECIMAL) else _integer

@@ -1,8 +1,9 @@
-"""How much a lookup of everything would answer: the server's planner is asked, nothing is run.
+"""Size estimates of lookups of all rows, by EXPLAIN.
 
-It says how many rows it reads and which part of them a condition keeps; how wide rows are, the table's statistics say.
+The server's planner estimates the rows read and the fraction that satisfies a condition; table statistics give the
+width of rows.
 
-Not here: what that takes in memory (`dataflow.plan.estimate`).
+Not here: memory sizes (`dataflow.plan.estimate`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,12 +21,12 @@ from service.engine.databases.mysql.wire import Wire
 _LENGTHS = """
 SELECT avg_row_length FROM information_schema.tables WHERE (table_schema, table_name) IN ({})
 """
-#: Of a row, if the server knows nothing.
+#: Assumed row width if the server has no statistics.
 _OTHER_BYTES = 64.0
 
 
 async def expected_sizes(wire: Wire, relations: Iterable[Chain | Aggregate], catalog: Catalog) -> dict[Relation, Size]:
-    """By relation; each is one that can be looked up. Raises ServerError, ConnectionBroken."""
+    """Returns estimates by relation, each of which can be looked up. Raises ServerError, ConnectionBroken."""
     sizes: dict[Relation, Size] = {}
     for relation in relations:
         name = table_of(relation)
@@ -43,7 +44,7 @@ async def expected_sizes(wire: Wire, relations: Iterable[Chain | Aggregate], cat
 
 
 def _tables(plan: Any) -> Iterator[dict[str, Any]]:
-    """The tables of a plan, however deep: MariaDB and MySQL nest them differently."""
+    """Yields the tables of a plan at any depth: MariaDB and MySQL nest them differently."""
     if isinstance(plan, dict):
         if "table_name" in plan:
             yield plan
@@ -55,6 +56,6 @@ def _tables(plan: Any) -> Iterator[dict[str, Any]]:
 
 
 def _kept(table: dict[str, Any]) -> float:
-    """Rows that a plan takes from a table."""
+    """Returns the number of a table's rows that pass its conditions."""
     rows = table.get("rows", table.get("rows_examined_per_scan", 0))
     return float(rows) * float(table.get("filtered", 100)) / 100

@@ -1,4 +1,4 @@
-"""Texts inside of statements, and names taken apart.
+"""Quoting of texts in statements, and parsing of qualified names.
 
 Not here: values of views' parameters (`dataflow.sql.parameter_values`).
 """
@@ -10,20 +10,20 @@ _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
 def quoted(text: str) -> str:
-    """A text as a literal, of sessions that take a backslash for an escape."""
+    """Returns a text as a literal, for sessions in which a backslash is an escape."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"
 
 
 def unqualified(name: str) -> tuple[str, str]:
-    """Database and table of a name as `cdc.mysql.names.qualified_name` writes it."""
+    """Returns database and table of a name written by `cdc.mysql.names.qualified_name`."""
     first, second = (quoted_part.replace("``", "`") or plain for quoted_part, plain in _PART.findall(name))
     return first, second
 
 
 def named(names: Iterable[tuple[str, str]], schema: str = "table_schema") -> str:
-    """A condition for queries of ``information_schema``: the table is one of these.
+    """Returns a condition for queries of ``information_schema`` that selects these tables.
 
-    The first two parts are for the server, which finds databases and tables by them before it opens any.
+    The server uses its first two parts to find databases and tables before it opens any.
     """
     wanted = sorted(set(names))
     databases = ", ".join(quoted(database) for database in sorted({database for database, _ in wanted})) or "NULL"
@@ -33,5 +33,6 @@ def named(names: Iterable[tuple[str, str]], schema: str = "table_schema") -> str
 
 
 def listed_names(names: Iterable[tuple[str, str]]) -> str:
-    """``('shop','orders'),…`` for ``(table_schema, table_name) IN (…)``; of nothing a list that matches nothing."""
+    """Returns ``('shop','orders'),…`` for ``(table_schema, table_name) IN (…)``; without names, a list that matches
+    nothing."""
     return ", ".join(f"({quoted(schema)}, {quoted(table)})" for schema, table in names) or "(NULL, NULL)"

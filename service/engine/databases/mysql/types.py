@@ -1,4 +1,4 @@
-"""The types of columns, from ``information_schema.columns``: for the engine (`SqlType`), for the stream (`ColumnType`).
+"""Column types from ``information_schema.columns``: for the engine (`SqlType`) and for the stream (`ColumnType`).
 
 *Invariant*: columns of equal types print and compare alike.
 
@@ -18,7 +18,7 @@ from dataflow.types.integers import UINT8
 from dataflow.types.labels import ENUM, SET
 from dataflow.types.registry import OF_MYSQL
 
-#: By name: the type of signed, and that of unsigned numbers.
+#: By name: type of signed and of unsigned numbers.
 _INTEGERS = {
     "tinyint": ("int2", "int2"),
     "smallint": ("int2", "int4"),
@@ -32,13 +32,13 @@ _WITH_FRACTION = frozenset({"datetime", "timestamp", "time"})
 #: A label, with its quotes doubled.
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
-#: What is known of collations, by name; those that are not there can neither be compared by nor ordered by.
+#: Supported collations by name; columns of others cannot be compared or sorted.
 Collations = Mapping[str, Collation]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
-    """A column as ``information_schema`` has it; `json` if only JSON is allowed in it."""
+    """Column as in ``information_schema``; `json` if a check constraint requires JSON."""
 
     name: str
     data_type: str
@@ -55,19 +55,18 @@ class ColumnRow:
 
     @property
     def unsigned(self) -> bool:
-        """Whether numbers are not negative."""
         return " unsigned" in self.column_type or self.data_type in ("year", "bit")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of an enum or a set, as they are spelled."""
+        """Labels of an enum or a set, as written in its definition."""
         if self.data_type not in ("enum", "set"):
             return ()
         return tuple(label.replace("''", "'").replace("\\\\", "\\") for label in _LABEL.findall(self.column_type))
 
 
 def column_kind(row: ColumnRow) -> ColumnType:
-    """The type as sources of changes have it."""
+    """Returns the type used by change streams."""
     name = row.data_type
     precision = row.precision if name == "decimal" else row.fraction if name in _WITH_FRACTION else 0
     scale = row.scale if name == "decimal" else 0
@@ -79,7 +78,7 @@ def column_kind(row: ColumnRow) -> ColumnType:
 
 
 def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
-    """The type as the engine has it."""
+    """Returns the type used by the engine."""
     name = row.data_type
     if row.json:
         return SqlType("json", "json")
@@ -105,13 +104,13 @@ def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
 
 
 def text_type(collation: str, collations: Collations) -> SqlType:
-    """Text of no column."""
+    """Returns the type of text that belongs to no column."""
     name, weights = _collation(collation, collations)
     return SqlType("text", "text", collation=name, weights=weights)
 
 
-#: Whose equality is that of the texts, and whose order that of their code points. (Those of other character sets have
-#: weights, which say what is a text of theirs.)
+#: Binary collations: equal texts are identical, and the order is by code point. (Those of other character sets have
+#: weights, which define their texts.)
 BYTE_COLLATIONS = frozenset({"utf8mb4_nopad_bin", "utf8mb4_0900_bin"})
 
 

@@ -1,17 +1,18 @@
-"""Which functions of MariaDB and MySQL depend on their arguments, and on settings that every session has alike, only.
+"""Functions of MariaDB and MySQL that depend only on their arguments and on settings that all sessions share.
 
-*Invariants*: what is not known to be harmless is harmful.
+*Invariants*: a function that is not listed is volatile.
 
-Not here: which functions a text calls (`dataflow.sql.reads`), those that no view may call (`dataflow.sql.mysql`).
+Not here: the functions called by a text (`dataflow.sql.reads`), functions that views may not call
+(`dataflow.sql.mysql`).
 """
 
 import re
 
 from dataflow.sql.reads import Words
 
-#: How the words have a parameter: its name and place.
+#: Parameter in the words: its name and place.
 _PARAMETER = re.compile(r": \w+@\d+@\d+")
-#: Functions that users made may be called like others, if their database is named.
+#: A qualified call may be a user-defined function with the name of a built-in one.
 _QUALIFIED_CALL = re.compile(r"\. (\S+) \(")
 _TIME = frozenset(
     {
@@ -29,7 +30,7 @@ _TIME = frozenset(
         "utc_timestamp",
     }
 )
-#: Those of the time that are words without parentheses.
+#: Time functions without parentheses.
 _TIME_WORDS = frozenset(
     {
         "current_timestamp",
@@ -59,7 +60,7 @@ _SESSION = frozenset(
 )
 _SESSION_WORDS = frozenset({"current_user", "current_role"})
 _RANDOM = frozenset({"rand", "uuid", "uuid_short", "uuid_v4", "uuid_v7", "sys_guid", "random_bytes", "encrypt"})
-#: Of their arguments only. `unix_timestamp` without one is the time.
+#: Functions of their arguments only. `unix_timestamp` without one is the current time.
 _PURE = frozenset(
     {
         # Conditions.
@@ -322,7 +323,7 @@ _PURE = frozenset(
         "grouping",
     }
 )
-#: Words of the grammar that may stand before a parenthesis, and types with a length.
+#: Keywords that may precede a parenthesis, and types with a length.
 _GRAMMAR = frozenset(
     {
         "in",
@@ -413,15 +414,16 @@ _GRAMMAR = frozenset(
 
 
 def why_volatile(words: Words, defined: frozenset[str]) -> str | None:
-    """Why a text depends on more than what tables hold, by its words. `defined`: names that it gives to SELECTs."""
+    """Returns why a text depends on more than table contents, by its words. `defined`: names of its common table
+    expressions."""
     bare = {word.lower() for word in words.bare}
     for word in sorted(bare & (_TIME_WORDS | _SESSION_WORDS)):
         return f"{word.upper()} is the current time." if word in _TIME else f"{word.upper()} depends on the session."
     if "@" in _PARAMETER.sub("", words.rest):
-        return "A variable of the session is none of the database."
+        return "The query uses a session variable."
     qualified = _QUALIFIED_CALL.search(words.rest)
     if qualified is not None:
-        return f"{qualified[1].upper()} is a function of a database: what it depends on is not known."
+        return f"{qualified[1].upper()} is a user-defined function: its dependencies are unknown."
     for word in sorted({word.lower() for word in words.called} - _GRAMMAR - defined):
         name = word.upper()
         if word in _TIME or (word == "unix_timestamp" and "unix_timestamp ( )" in words.rest.lower()):
@@ -429,7 +431,7 @@ def why_volatile(words: Words, defined: frozenset[str]) -> str | None:
         if word in _SESSION:
             return f"{name} depends on the session."
         if word in _RANDOM:
-            return f"{name} is different each time."
+            return f"{name} returns a different value each time."
         if word not in _PURE:
-            return f"What {name} depends on is not known."
+            return f"The dependencies of {name} are unknown."
     return None

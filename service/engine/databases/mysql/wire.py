@@ -1,15 +1,15 @@
-"""One connection to MariaDB or MySQL: several statements in one round trip, each text one statement.
+"""One connection to MariaDB or MySQL, with several statements per round trip; each text is one statement.
 
-Commands are sent together and answered in order, so a transaction of four statements waits for the network once.
-(The protocol could also take several statements in one text; then a text from outside could be several, too.)
+Commands are sent together and answered in order, so a transaction of four statements waits for the network once. (The
+protocol's multi-statements are off: a text from a user could then contain several.)
 
-PyMySQL makes the connection, in a thread: TLS and all the ways to log in are its business. From then on the socket is
-ours: reading replies packet by packet through asyncio's streams took twice the CPU of this (`README.md`).
+PyMySQL connects, in a thread, and handles TLS and authentication. After that the socket is read here: asyncio's
+streams, packet by packet, took twice the CPU (`README.md`).
 
-*Invariants*: one caller at a time. A connection on which anything but an error of the server happened, or whose caller
-has gone, is `broken` and of no use any more.
+*Invariants*: one caller at a time. A connection after any failure other than an error reported by the server, or whose
+caller was cancelled, is `broken` and unusable.
 
-Not here: what the packets say (`packets`), how many connections there are (`connect`).
+Not here: decoding (`packets`), the number of connections (`connect`).
 """
 
 import asyncio
@@ -31,31 +31,31 @@ from service.engine.databases.mysql.packets import (
 from service.engine.upstream.results import UNLIMITED, AnswerSize, UpstreamError
 
 _READ_BYTES = 256 * 1024
-#: Of a reply that is taken while it comes: about so much at a time, however few rows that is.
+#: Approximate bytes read at a time of a streamed reply, however few rows that is.
 _STREAM_BYTES = 16 << 20
-#: What a socket of TLS or not says when there is nothing to be done now.
+#: Exceptions of plain and TLS sockets when no data is available.
 _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ConnectionBroken(Exception):
-    """The connection is gone."""
+    """Connection lost."""
 
 
 class Wire:
-    """A connection after its log in.
+    """Authenticated connection.
 
-    *State*: `_waiting` is set while replies are awaited; what arrives otherwise breaks the connection, as does more
-    than `_most`. `_most_rows`, of a reply that is taken while it comes: from so many on, or after so many
-    `_read_bytes`, nothing more is read, and `_is_held` until they are taken.
+    *State*: `_waiting` is set while replies are awaited; data at other times breaks the connection, as does more than
+    `_most`. `_most_rows`, for a streamed reply: after that many rows, or `_read_bytes`, reading stops, and `_is_held`
+    is True until the rows are taken.
     """
 
     def __init__(self, connected: Any) -> None:
-        """`connected`: PyMySQL's connection, which nobody else uses any more."""
+        """`connected`: PyMySQL's connection, owned by this object from now on."""
         self._connected = connected
         self._socket: socket = connected._sock
         self._socket.setblocking(False)
         self._loop = asyncio.get_running_loop()
-        #: Whether it is encrypted.
+        #: True if encrypted.
         self.secured = isinstance(self._socket, ssl.SSLSocket)
         self._unsent = memoryview(b"")
         self._replies: Replies | None = None
@@ -64,7 +64,7 @@ class Wire:
         self.version: str = connected.get_server_info()
         self.in_transaction = False
         self.broken = False
-        #: How long replies may be waited for; what else is done with the connection takes what it takes.
+        #: Time limit for replies; other operations have none.
         self.limit_s: float | None = None
         self._problem: Exception = ConnectionBroken("The connection is closed.")
         self._most = UNLIMITED
@@ -75,12 +75,12 @@ class Wire:
 
     @property
     def busy(self) -> bool:
-        """Whether the server may still be at something."""
+        """True if the server may still be working."""
         return self._replies is not None
 
     async def ask(self, *statements: str, most: AnswerSize = UNLIMITED) -> list[ServerReply]:
-        """The reply to each statement, in order; errors of the server are in them. Raises ConnectionBroken, and
-        UpstreamError ``too_large`` if they are together more than `most`; the connection is broken then, too."""
+        """Returns the reply to each statement, in order, including errors of the server. Raises ConnectionBroken, and
+        UpstreamError ``too_large`` if the replies together exceed `most`; both break the connection."""
         data = b"".join(command(COMMAND_QUERY, statement.encode()) for statement in statements)
         self._most, self._read_bytes = most, 0
         try:
@@ -89,14 +89,14 @@ class Wire:
             self._most = UNLIMITED
 
     async def query(self, statement: str) -> ServerReply:
-        """The reply to one statement. Raises ServerError, ConnectionBroken."""
+        """Runs one statement. Raises ServerError, ConnectionBroken."""
         (reply,) = await self.ask(statement)
         if reply.error is not None:
             raise reply.error
         return reply
 
     async def query_all(self, statements: Sequence[str]) -> list[ServerReply]:
-        """The replies to several statements. Raises ServerError for the first that fails, ConnectionBroken."""
+        """Runs several statements. Raises ServerError for the first that fails, ConnectionBroken."""
         replies = await self.ask(*statements)
         for reply in replies:
             if reply.error is not None:
@@ -104,8 +104,8 @@ class Wire:
         return replies
 
     async def stream(self, statement: str, rows: int) -> AsyncGenerator[ServerReply]:
-        """The rows of one statement as they come, `rows` or some more at a time; what is not taken stays with the
-        server. Raises ServerError, ConnectionBroken; left before its end, the connection is busy."""
+        """Yields the rows of one statement as they arrive, about `rows` at a time; rows not consumed stay on the
+        server. Raises ServerError, ConnectionBroken; if left early, the connection is busy."""
         replies = Replies(1)
         self._most_rows, self._read_bytes = rows, 0
         try:
@@ -123,7 +123,7 @@ class Wire:
         yield reply
 
     async def drop(self) -> None:
-        """Reads what is left of a stream, and forgets it. Raises ConnectionBroken."""
+        """Reads and discards the rest of a stream. Raises ConnectionBroken."""
         while (replies := self._replies) is not None:
             replies.take_rows()
             if self._is_held:
@@ -131,25 +131,25 @@ class Wire:
             await self._until_told()
 
     def _go_on(self) -> None:
-        """What was read has been taken."""
+        """Resumes reading after the rows were taken."""
         if self.broken:
             raise self._problem
         self._is_held = False
         self._loop.add_reader(self._socket, self._readable)
-        # TLS may hold what the socket does not tell of.
+        # TLS may have buffered data that the socket does not signal.
         self._readable()
 
     async def prepare(self, statement: str) -> ServerReply:
-        """What the server says of a statement without running it: parameters and columns. Raises as `query`."""
+        """Prepares a statement: returns its parameters and columns without running it. Raises like `query`."""
         (reply,) = await self._exchange(command(COMMAND_PREPARE, statement.encode()), Replies(1, prepared=True))
         if reply.error is not None:
             raise reply.error
-        # Nothing is answered to this.
+        # This command has no reply.
         await self._exchange(command(COMMAND_CLOSE, reply.statement.to_bytes(4, "little")), Replies(0))
         return reply
 
     def close(self) -> None:
-        """Close the socket. The server is not told: it notices."""
+        """Closes the socket without a message to the server."""
         if not self.broken or self._connected is not None:
             self._break(ConnectionBroken("The connection is closed."))
 
@@ -169,14 +169,14 @@ class Wire:
             self._replies = None
 
     async def _until_told(self) -> None:
-        """Until all is there, or as much as is to be taken at once. TimeoutError after `limit_s`."""
+        """Waits until all replies have arrived, or enough rows of a stream. Raises TimeoutError after `limit_s`."""
         if self._replies is None or self._is_held:
             return
         if self.broken:
             raise self._problem
         self._waiting = self._loop.create_future()
         try:
-            # Cancelled here, the replies go on to be awaited: `busy` stays.
+            # Cancelled here: replies are still outstanding, so `busy` stays True.
             async with asyncio.timeout(self.limit_s):
                 await self._waiting
         finally:
@@ -202,7 +202,7 @@ class Wire:
                 if not data:
                     raise ConnectionBroken("The server closed the connection.")
                 self._received(data)
-                # TLS may hold more than the socket tells of.
+                # TLS may have buffered data that the socket does not signal.
                 if len(data) < _READ_BYTES and not self.secured:
                     return
         except _LATER:
@@ -225,7 +225,7 @@ class Wire:
             self._tell()
         too_large = self._most.problem(replies.rows_held, self._read_bytes)
         if too_large is not None:
-            # The server notices that nobody reads on.
+            # The server notices that its client has stopped reading.
             self._break(too_large)
         elif replies.done and not self._unsent:
             self.in_transaction = replies.in_transaction

@@ -1,15 +1,14 @@
-"""Reads all rows of lookups at one snapshot, a bounded number at a time.
+"""Bulk reads: all rows of lookups at one snapshot, a bounded number at a time.
 
-One REPEATABLE READ transaction on a connection of its own: its first statement is the snapshot, a cursor gives the
-rows. The tables are locked before that, as ``pg_dump`` does (ACCESS SHARE, which only TRUNCATE, DROP and rewriting
-ALTERs wait for): what those do is not undone for older snapshots (PostgreSQL manual, 13.6).
+Each uses one REPEATABLE READ transaction on a connection of its own: its first statement takes the snapshot, cursors
+return the rows. Tables are locked first, like by ``pg_dump`` (ACCESS SHARE, which conflicts only with TRUNCATE, DROP
+and rewriting ALTERs): the effects of those are visible to older snapshots (PostgreSQL manual, 13.6).
 
-*Theory*: a cursor is fetched from when the rows before are dealt with, so nothing piles up on the way, and the rows of
-one that is not wanted any more need not be read for the transaction to go on. It also costs the loop's thread least:
-0.7 µs for a row of four columns, against 4.9 in single-row mode and 6.0 for COPY, whose lines are taken apart in
-Python (300,000 rows, CPython 3.11).
+*Theory*: a cursor is fetched only when the previous rows are processed, so nothing is buffered, and the transaction can
+go on without reading unwanted rows. It also needs the least CPU: 0.7 µs for a row of four columns, against 4.9 in
+single-row mode and 6.0 for COPY, whose lines are parsed in Python (300,000 rows, CPython 3.11).
 
-Not here: small lookups (`lookups`), the SQL inside (`dataflow.plan.lookup`).
+Not here: small lookups (`lookups`), their SQL (`dataflow.plan.lookup`).
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -34,19 +33,19 @@ from service.engine.databases.postgres.lookups import VERSION, rows_of, version_
 from service.engine.databases.postgres.statements import fetch
 from service.engine.upstream.results import text_bytes
 
-#: Rows of a batch, at most, and about the bytes of their texts; the first one is to find out how long rows are.
+#: Maximum rows of a batch, and approximate bytes of their texts; the first batch determines the size of rows.
 BATCH_ROWS = 2000
 _BATCH_BYTES = 4 << 20
 _FIRST_ROWS = 100
 _SAMPLE = 25
-#: How long somebody else's lock is waited for, whose holder rewrites the table.
+#: Maximum wait for a conflicting lock, whose holder rewrites the table.
 _LOCK_MS = 30_000
 _numbers = count(1)
 
 
 @dataclass(slots=True)
 class PostgresReading:
-    """Is a `service.engine.upstream.upstream.Reading`."""
+    """Implementation of `service.engine.upstream.upstream.Reading`."""
 
     snapshot: PostgresSnapshot
     bound: int
@@ -55,7 +54,7 @@ class PostgresReading:
     _catalog: Catalog
 
     async def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
-        """The rows of one lookup; one after the other. Raises UpstreamError."""
+        """Yields the rows of one lookup; lookups run one after the other. Raises UpstreamError."""
         sql = lookup_sql(lookup.relation, (), self._catalog)
         cursor = f"upquery_{next(_numbers)}"
         try:
@@ -81,7 +80,7 @@ class PostgresReading:
 
 
 def _next_rows(rows: Sequence[Row]) -> int:
-    """How many rows like these are a batch."""
+    """Returns the number of rows like these in a batch."""
     sample = list(islice(rows, 0, None, max(1, len(rows) // _SAMPLE)))
     row_bytes = max(1, text_bytes(sample) // len(sample))
     return max(1, min(BATCH_ROWS, _BATCH_BYTES // row_bytes))
@@ -89,11 +88,11 @@ def _next_rows(rows: Sequence[Row]) -> int:
 
 @asynccontextmanager
 async def reading(pool: PostgresPool, lookups: Iterable[Lookup], catalog: Catalog) -> AsyncIterator[PostgresReading]:
-    """A snapshot for these lookups, until the end of the block. Raises UpstreamError."""
+    """Holds a snapshot for these lookups during the block. Raises UpstreamError."""
     tables = sorted({table_of(lookup.relation) for lookup in lookups})
     async with pool.apart() as connection:
         await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        # A cursor is planned for its first rows otherwise.
+        # Otherwise a cursor is planned for its first rows.
         await connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}; SET LOCAL cursor_tuple_fraction = 1")
         await connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE".encode())
         connection.pgconn.send_query_params(f"SELECT {VERSION}".encode(), [])

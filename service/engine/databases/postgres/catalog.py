@@ -1,8 +1,8 @@
-"""The upstream's catalog: tables, types, keys, and the layouts that the change stream is decoded by.
+"""Catalog of a PostgreSQL database: tables, types, keys, and the stream's row layouts.
 
-*Invariants*: one catalog is one snapshot's; a key or NOT NULL is only reported if the upstream enforces it for every
-row there is. Foreign keys are not reported at all: `session_replication_role`, disabled triggers and logical
-replication let rows in without their parents, and leave no trace.
+*Invariants*: a catalog is read at one snapshot; a key or NOT NULL is reported only if the upstream enforces it for
+every row. Foreign keys are not reported: `session_replication_role`, disabled triggers and logical replication admit
+rows without parents, without a trace.
 
 Not here: whether a table can be followed (`checks`); what its types mean (`dataflow.types`).
 """
@@ -27,7 +27,7 @@ _MODIFIER_BASE = 4
 _USER_SCHEMA = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
 _RELKINDS = "('r', 'p', 'f', 'm', 'v')"
 
-#: A view brings its definition. (Not that of a materialized one, which is what it was when it was refreshed.)
+#: With the definitions of views. (The definition of a materialized view describes its last refresh only.)
 _TABLES = f"""
 SELECT c.oid, n.nspname, c.relname, c.reltuples,
        CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid) END
@@ -47,7 +47,7 @@ WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA} AND a.attnum > 0 AND NOT a.att
 ORDER BY a.attrelid, a.attnum
 """
 
-#: All types are few enough to be read; enums bring their labels.
+#: All types, since they are few; enums with their labels.
 _TYPES = """
 SELECT t.oid, n.nspname, t.typname, t.typtype::text, t.typbasetype, t.typcategory = 'A' AND t.typlen = -1, t.typelem,
        (SELECT array_agg(e.enumlabel::text ORDER BY e.enumsortorder)
@@ -66,8 +66,8 @@ WHERE {_USER_SCHEMA} AND i.indisvalid AND i.indisready
 ORDER BY i.indrelid, NOT i.indisprimary, i.indexrelid
 """
 
-#: By ``pg_stats`` (PostgreSQL manual, 53.27): how many values a column has (negative: by how many rows), and what part
-#: of the rows the most common one has. Of columns that we may not read, and of tables never analyzed, there is nothing.
+#: From ``pg_stats`` (PostgreSQL manual, 53.27): the number of distinct values of a column (negative: as a fraction of
+#: the rows), and the frequency of the most common one. Unreadable columns and tables never analyzed have no entry.
 _STATISTICS = f"""
 SELECT c.oid, a.attnum, s.n_distinct, s.null_frac, s.most_common_freqs[1]
 FROM pg_catalog.pg_stats s
@@ -77,8 +77,8 @@ FROM pg_catalog.pg_stats s
 WHERE {_USER_SCHEMA} AND s.n_distinct <> 0 AND c.reltuples > 0 AND s.inherited = (c.relkind = 'p')
 """
 
-#: A catalog row's ``xmin`` changes whenever the row does. A publication may leave operations, or a table, out and take
-#: them in again between two looks: then its row, or the table's row of it, is another one.
+#: A catalog row's ``xmin`` changes whenever the row does. A publication may drop operations, or a table, and add them
+#: again between two checks: then its row, or the table's membership row, has a new ``xmin``.
 _LAYOUTS = """
 WITH RECURSIVE followed AS (
     SELECT w.name, c.oid FROM unnest(%(tables)s::text[]) AS w (name)
@@ -132,7 +132,8 @@ class _TypeRow:
 
 
 async def load_catalog(connection: AsyncConnection) -> Catalog:
-    """All tables and views outside system schemas (foreign tables, too: `checks` says why they cannot be followed)."""
+    """Loads all tables and views outside system schemas (including foreign tables: `checks` reports why they cannot be
+    followed)."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         tables = await _all(connection, _TABLES)
@@ -162,13 +163,13 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
 
 
 async def load_types(connection: AsyncConnection, oids: Iterable[int]) -> dict[int, SqlType]:
-    """The types with these OIDs, as columns without a collation have them."""
+    """Loads the types with these OIDs, as for columns without a collation."""
     types = _Types({row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}, {})
     return {oid: types.of(oid, 0) for oid in oids}
 
 
 async def _load_types(connection: AsyncConnection, collations: Iterable[int]) -> "_Types":
-    """`collations`: those of which upper and lower case matter."""
+    """Loads all types. `collations`: those whose case mappings are needed."""
     rows = {row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}
     return _Types(rows, await load_collations(connection, collations))
 
@@ -180,14 +181,14 @@ async def load_layouts(
     with_column_types: bool = False,
     publication: str | None = None,
 ) -> dict[str, TableLayout]:
-    """Layouts of these tables for `PostgresStream`, by the names of `load_catalog`. A table that is gone is left out.
+    """Loads layouts of these tables for `PostgresStream`, by the names of `load_catalog`; missing tables are left out.
 
-    Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object as it is.
-    `with_column_types`: for sources that print values themselves. `publication`: what the stream carries of them.
+    Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object unchanged.
+    `with_column_types`: for sources that print values themselves. `publication`: the publication that carries them.
     """
     kinds = await load_kinds(connection) if with_column_types else None
     rows = await _all(connection, _LAYOUTS, {"publication": publication, "tables": list(tables)})
-    # A statement of its own, after the other: all that the first has seen is before.
+    # A separate statement after the other: everything seen by the first one is older.
     since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
     return {
         name: TableLayout(
@@ -222,7 +223,7 @@ async def _all(connection: AsyncConnection, query: str, parameters: Mapping[str,
 
 
 class _Shape:
-    """A table while it is put together; columns are named by their ``attnum`` here, which has gaps."""
+    """Table under construction; columns are identified by ``attnum``, which has gaps."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -237,7 +238,8 @@ class _Shape:
         self._columns.append(column)
 
     def add_index(self, numbers: list[int], unique: bool, usable: bool) -> None:
-        """`unique`: of all rows; `usable`: it finds any row by equality. Number 0 is an expression."""
+        """Adds an index. `unique`: over all rows; `usable`: it supports equality searches of any row. Number 0 is an
+        expression."""
         leading: list[int] = []
         for number in numbers:
             if number not in self._ordinals:
@@ -250,7 +252,8 @@ class _Shape:
             self._indexes.append(tuple(leading))
 
     def add_spread(self, number: int, distinct: float, nulls: float, most: float | None) -> None:
-        """`distinct`: values, or if negative the part of the rows that they are; `nulls`, `most`: parts of the rows."""
+        """Adds statistics of a column. `distinct`: number of values, or if negative their fraction of the rows;
+        `nulls`, `most`: fractions of the rows."""
         rows = self.table.estimated_rows
         mean = max(1.0, rows * (1 - nulls) / (distinct if distinct > 0 else -distinct * rows))
         self._spreads[self._ordinals[number]] = Spread(mean, max(mean, rows * (most or 0)))
@@ -275,12 +278,12 @@ class _Types:
 
     @property
     def text(self) -> SqlType:
-        """Text of the database's own collation."""
+        """Returns text of the database's default collation."""
         found = self._collations[DEFAULT_COLLATION]
         return SqlType("text", "text", collation=found.order, folding=found.folding)
 
     def of(self, oid: int, collation: int, modifier: int = -1) -> SqlType:
-        """The type of a column."""
+        """Returns the type of a column."""
         made = self._made.get((oid, collation, modifier))
         if made is None:
             made = self._made[oid, collation, modifier] = _limited(self._make(oid, collation), modifier)
@@ -291,7 +294,7 @@ class _Types:
         if row is None:  # Made after the catalog's snapshot.
             return SqlType("unknown", "text", "other")
         if row.kind == "d":
-            # A domain prints, compares and orders as its base type; its checks are the upstream's business.
+            # A domain prints, compares and sorts as its base type; the upstream checks its constraints.
             return self.of(row.base, collation)
         written = self._written(row)
         if row.is_array and row.element:
@@ -305,7 +308,7 @@ class _Types:
         return SqlType(row.name, written, "base" if known else "other", collation=found.order, folding=found.folding)
 
     def _written(self, row: _TypeRow) -> str:
-        """How a cast to it is written. Some words are other types in SQL's grammar: "char", "bit"."""
+        """Returns the type's name for a cast. Some names are keywords for other types: "char", "bit"."""
         if row.schema != "pg_catalog":
             return qualified_name(row.schema, row.name)
         if row.name in OF_POSTGRES:
@@ -314,7 +317,7 @@ class _Types:
 
 
 def _limited(sql_type: SqlType, modifier: int) -> SqlType:
-    """The type with the length or scale that makes equal values print alike: numeric(10,2), char(4)."""
+    """Returns the type with its length or scale, which determines how values print: numeric(10,2), char(4)."""
     number = modifier - _MODIFIER_BASE
     if number < 0 or sql_type.kind != "base":
         return sql_type

@@ -1,6 +1,6 @@
-"""What must be true of the upstream, checked: each finding says what to do.
+"""Requirements on a PostgreSQL server and its tables; each finding has a remedy.
 
-Not here: doing it (`publication`, the user); what the stream itself notices (`cdc.postgres.pgoutput`).
+Not here: the remedies (`publication`, the user); conditions noticed by the stream (`cdc.postgres.pgoutput`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +61,7 @@ FROM unnest(%s::text[]) AS w (name) LEFT JOIN pg_class c ON c.oid = to_regclass(
 ORDER BY w.name
 """
 
-#: Row filters and column lists (PostgreSQL 15) make the stream say less than the table.
+#: With row filters or column lists (PostgreSQL 15), the stream carries only part of the table.
 _PUBLISHED = """
 SELECT w.name, p.pubname IS NOT NULL AS published, {filtered} AS filtered, {root} AS via_root,
        EXISTS (SELECT FROM pg_publication o WHERE o.pubname = p.pubname
@@ -75,7 +75,7 @@ _KINDS = {
     "v": "a view",
     "m": "a materialized view",
     "f": "a foreign table",
-    "p": "a partitioned table, whose partitions can be attached, detached and truncated without a word in the stream",
+    "p": "a partitioned table, whose partitions can be attached, detached and truncated unnoticed by the stream",
     "S": "a sequence",
     "c": "a composite type",
     "i": "an index",
@@ -83,7 +83,8 @@ _KINDS = {
 
 
 async def check_server(connection: AsyncConnection, publication: str) -> list[Finding]:
-    """Findings about the server, database and role: wal_level, slots, replication right, the publication's options."""
+    """Returns findings about the server, database and role: wal_level, slots, replication right, the publication's
+    options."""
     server = (await _rows(connection, _SERVER))[0]
     published = await _rows(connection, _PUBLICATION, publication)
     findings = list(_server_findings(server, connection.info.server_version))
@@ -92,7 +93,7 @@ async def check_server(connection: AsyncConnection, publication: str) -> list[Fi
 
 
 async def encrypted_by_kerberos(connection: AsyncConnection) -> bool:
-    """Whether the server's end of this connection is encrypted by GSSAPI."""
+    """True if the server's end of this connection is encrypted by GSSAPI."""
     return bool(await _rows(connection, _KERBEROS))
 
 
@@ -100,21 +101,24 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
     role = quote_identifier(server["role"])
     arguments = "boolean, text, text, boolean" if version >= 170000 else "boolean, text, text"
     if version < OLDEST_VERSION:
-        yield Finding("version", f"PostgreSQL {version // 10000} is too old; 14 is the oldest that is supported.")
+        yield Finding("version", f"PostgreSQL {version // 10000} is not supported; the oldest supported version is 14.")
     if server["wal_level"] != "logical":
         yield Finding(
             "wal_level",
-            f"wal_level is {server['wal_level']}: the log does not say which rows change.",
+            f"wal_level is {server['wal_level']}: the log does not contain row changes.",
             "ALTER SYSTEM SET wal_level = 'logical'; -- and restart PostgreSQL",
         )
     if server["standby"]:
-        yield Finding("standby", "The upstream is a standby; its snapshots do not say what they see. Name the primary.")
+        yield Finding(
+            "standby",
+            "The upstream is a standby, whose snapshots do not identify visible transactions. Use the primary.",
+        )
     if server["encoding"] == "SQL_ASCII":
-        yield Finding("encoding", "The database's encoding is SQL_ASCII, so its texts have no known meaning.")
+        yield Finding("encoding", "The database's encoding is SQL_ASCII, so the encoding of its texts is unknown.")
     if not server["replicates"]:
         yield Finding(
             "replication_role",
-            f"The role {role} may not replicate.",
+            f"The role {role} lacks the REPLICATION right.",
             f"ALTER ROLE {role} REPLICATION; -- as a superuser",
         )
     if server["slots_used_up"]:
@@ -126,7 +130,7 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
     if not server["pushes"]:
         yield Finding(
             "push",
-            f"The role {role} may not write logical messages; versions of commits made with synchronous_commit "
+            f"The role {role} lacks the right to write logical messages; versions of commits with synchronous_commit "
             "= off may be waited for until the server flushes them by itself.",
             f"GRANT EXECUTE ON FUNCTION pg_logical_emit_message({arguments}) TO {role};",
             fatal=False,
@@ -134,7 +138,7 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
     if not server["sees_backends"]:
         yield Finding(
             "backends",
-            f"The role {role} may not see what other backends do; misses may be refused while a "
+            f"The role {role} lacks the right to see other sessions' activity; misses may be refused while a "
             "transaction is left open and the stream cannot begin.",
             f"GRANT pg_read_all_stats TO {role};",
             fatal=False,
@@ -142,7 +146,7 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
     if "*" in server["standbys"]:
         yield Finding(
             "synchronous_standby_names",
-            "synchronous_standby_names = '*' makes our change stream a synchronous standby: commits would wait for it.",
+            "synchronous_standby_names = '*' makes the change stream a synchronous standby: commits would wait for it.",
             "Name the standbys in synchronous_standby_names.",
             fatal=False,
         )
@@ -154,25 +158,25 @@ def _publication_findings(
     if not published and not server["creates"]:
         yield Finding(
             "publication",
-            f"There is no publication {publication}, and the role may not create one.",
+            f"The publication {publication} does not exist, and the role lacks the right to create it.",
             f"{create_statement(publication, (), version)} -- or GRANT CREATE ON DATABASE "
             f"{quote_identifier(server['database'])} TO {quote_identifier(server['role'])};",
         )
     if published and not published[0]["all_operations"]:
         yield Finding(
             "publication",
-            f"The publication {publication} leaves out some operations.",
+            f"The publication {publication} omits some operations.",
             f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish = 'insert, update, delete, truncate');",
         )
 
 
 async def check_streams(connection: AsyncConnection, streams: int) -> list[Finding]:
-    """Whether so many change streams can begin now: each has a slot and a sender of its own."""
+    """Returns findings if fewer change streams can begin than needed: each uses a slot and a WAL sender."""
     free = (await _rows(connection, _STREAMS))[0]
     return [
         Finding(
             "replication_slots",
-            f"{streams} shards need a replication slot and a sender each; of {setting} {max(0, left)} are free now.",
+            f"{streams} shards need a replication slot and a WAL sender each; {max(0, left)} of {setting} are free.",
             f"ALTER SYSTEM SET {setting} = {10 + streams}; -- and restart PostgreSQL",
             fatal=False,
         )
@@ -182,9 +186,10 @@ async def check_streams(connection: AsyncConnection, streams: int) -> list[Findi
 
 
 async def check_tables(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[Finding]:
-    """Findings about tables that views are to read: kind, replica identity, row-level security, rights, publication.
+    """Returns findings about tables to be read by views: kind, replica identity, row-level security, rights,
+    publication.
 
-    That a table is not published yet is a warning; `ensure_published` adds it.
+    A table missing from the publication is a warning; `ensure_published` adds it.
     """
     wanted = list(tables)
     filters = connection.info.server_version >= 150000
@@ -215,22 +220,25 @@ def _table_findings(row: Mapping[str, Any], stored_published: bool) -> Iterator[
         yield Finding("not_streamed", f"{name} {reason[0]}.", reason[1], name)
         return
     if not row["readable"]:
-        yield Finding("rights", f"The role may not read {name}.", f"GRANT SELECT ON {name} TO CURRENT_USER;", name)
+        yield Finding(
+            "rights", f"The role lacks the right to read {name}.", f"GRANT SELECT ON {name} TO CURRENT_USER;", name
+        )
     if not row["full_identity"]:
         yield Finding("replica_identity", _identity_sentence(name), replica_identity_statement(name), name)
 
 
 def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[str, str | None] | None:
-    """What the change stream does not carry: a sentence's end, and the statement that changes it."""
+    """Returns why the change stream does not carry a table's rows (the end of a sentence), and the statement that
+    repairs it."""
     name = row["name"]
     if row["kind"] != "r":
         return f"is {_KINDS.get(row['kind'], 'no ordinary table')}: the change stream does not carry its rows", None
     if row["persistence"] != "p":
         return "is an unlogged or temporary table: its changes are not logged", f"ALTER TABLE {name} SET LOGGED;"
     if row["has_children"]:
-        return "has child tables, whose rows a query returns with its own and the stream does not", None
+        return "has child tables, whose rows its queries return but the stream does not", None
     if row["row_security"]:
-        return "has row-level security that hides rows from this role and not from the change stream", (
+        return "has row-level security that hides rows from this role but not from the change stream", (
             "Use a role with BYPASSRLS."
         )
     if row["virtual"]:
@@ -252,14 +260,14 @@ def _published_findings(row: Mapping[str, Any], publication: str) -> Iterator[Fi
         yield Finding("publication", f"{name} is not in the publication {publication} yet.", fix, name, fatal=False)
     elif row["partly"]:
         fix = f"ALTER PUBLICATION {written} SET (publish = 'insert, update, delete, truncate');"
-        yield Finding("not_streamed", f"{publication} leaves out some operations on {name}.", fix, name)
+        yield Finding("not_streamed", f"{publication} omits some operations on {name}.", fix, name)
     elif row["filtered"]:
         fix = f"ALTER PUBLICATION {written} DROP TABLE {name}; ALTER PUBLICATION {written} ADD TABLE {name};"
         yield Finding("not_streamed", f"{publication} publishes only some rows or columns of {name}.", fix, name)
 
 
 async def _publishes_stored(connection: AsyncConnection, publication: str) -> bool:
-    """Whether stored generated columns will be in the stream. (A publication that we make carries them.)"""
+    """True if stored generated columns will be in the stream. (A publication created here carries them.)"""
     if connection.info.server_version < 180000:
         return False
     rows = await _rows(
@@ -277,12 +285,12 @@ async def check_schema(
     *,
     published: bool = True,
 ) -> list[SchemaNotice]:
-    """Followed tables that are no longer what their layouts say, by the catalog: the stream does not tell of a DROP.
+    """Yields the followed tables that no longer match their layouts, by the catalog: the stream does not report a DROP.
 
-    With `publication` also those that were taken out of it, or lost what being followed takes: newer servers go on
-    streaming without a word. With `tables`, what plans took them for, also those that lost something plans rely on: a
-    key, a NOT NULL, an enum's labels, a collation. `fresh`: the catalog, if it was just loaded. Not
-    `published`: somebody else's publication carries them.
+    With `publication`, also tables removed from it, or that no longer meet its requirements: newer servers stream on
+    silently. With `tables`, the definitions assumed by plans, also those that lost a property: a key, a NOT NULL, an
+    enum's labels, a collation. `fresh`: the catalog, if just loaded. Not `published`: the publication belongs to
+    another program.
     """
     lost = {"not_streamed", "replica_identity"} | ({"publication"} if published else set())
     found = await load_layouts(connection, layouts, publication=publication if published else None)
@@ -304,7 +312,7 @@ async def check_schema(
 
 
 def _republished(layouts: Mapping[str, TableLayout], found: Mapping[str, TableLayout]) -> Iterator[SchemaNotice]:
-    """Tables of which the stream may have left something out for a while, although it is all as it was by now."""
+    """Yields tables for which the stream may have been incomplete for a while, although all properties are restored."""
     for name, layout in layouts.items():
         if name in found and layout.publication_mark not in ("", found[name].publication_mark):
             yield SchemaNotice(name, f"The publication of {name} has changed; changes may be missing.")
@@ -331,13 +339,13 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
 def _remarked(
     columns: tuple[str, ...], marks: tuple[str, ...], columns_now: tuple[str, ...], marks_now: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Columns that have another mark, or are gone."""
+    """Returns the columns whose mark has changed or that are missing."""
     now = dict(zip(columns_now, marks_now, strict=True))
     return tuple(column for column, mark in zip(columns, marks, strict=False) if now.get(column) != mark)
 
 
 async def set_replica_identity(connection: AsyncConnection, table: str) -> None:
-    """Run ``ALTER TABLE … REPLICA IDENTITY FULL``. Raises UpstreamError."""
+    """Runs ``ALTER TABLE … REPLICA IDENTITY FULL``. Raises UpstreamError."""
     try:
         await connection.execute(replica_identity_statement(table).encode())
     except psycopg.errors.InsufficientPrivilege:
@@ -346,7 +354,7 @@ async def set_replica_identity(connection: AsyncConnection, table: str) -> None:
 
 
 def replica_identity_statement(table: str) -> str:
-    """What makes the stream carry whole old rows."""
+    """Returns the statement that makes the stream carry whole old rows."""
     return f"ALTER TABLE {table} REPLICA IDENTITY FULL;"
 
 

@@ -1,6 +1,6 @@
-"""What is known of the upstream's collations: whether their order is that of the bytes, what upper and lower case are.
+"""Properties of the upstream's collations: byte order, and mappings of upper and lower case.
 
-*Invariants*: what is reported was seen on the server: the mappings of case are those that it printed.
+*Invariants*: all properties were observed on the server: the case mappings are those that it returned.
 
 Not here: what follows from it (`dataflow.types`, `dataflow.functions.folding`).
 """
@@ -18,12 +18,12 @@ from cdc.postgres.names import qualified_name
 from dataflow.functions.folding import ASCII, class_of, simple_lower, simple_upper
 
 DEFAULT_COLLATION = 100
-#: Providers and locales whose order is that of the bytes. (Builtin ones all are, in UTF-8.)
+#: Providers and locales with byte order. (All builtin locales have it, in UTF-8.)
 _BYTE_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.UTF8", "C.utf8"})
 _ASCII_LOCALES = frozenset({"C", "POSIX"})
-#: Builtin locales whose upper and lower case are one to one.
+#: Builtin locales with one-to-one case mappings.
 _SIMPLE_BUILTIN = frozenset({"C.UTF-8", "C.UTF8"})
-#: Where letters are; left out are ideographs, syllables and private characters, which have no case.
+#: Ranges that contain letters, without ideographs, syllables and private-use characters, which have no case.
 _LETTERS = ((0x1, 0x3400), (0xA000, 0xAC00), (0xF900, 0x17000), (0x1D000, 0x1F000))
 _MAX_EXCEPTIONS = 200
 
@@ -42,7 +42,7 @@ _CHARACTERS = "(SELECT %s::pg_catalog.text COLLATE {collation} AS s) AS characte
 
 @dataclass(frozen=True, slots=True)
 class PostgresCollation:
-    """What `SqlType` says of a collation: `SqlType.collation` and `SqlType.folding`."""
+    """Collation properties for `SqlType.collation` and `SqlType.folding`."""
 
     order: str = "bytes"
     folding: str = ""
@@ -50,7 +50,7 @@ class PostgresCollation:
 
 @dataclass(frozen=True, slots=True)
 class _Provided:
-    """A collation as the server's catalog has it. `locale` is that of the builtin and ICU providers."""
+    """Collation in the server's catalog. `locale`: of the builtin and ICU providers."""
 
     written: str
     provider: str
@@ -60,12 +60,12 @@ class _Provided:
     locale: str | None
 
 
-#: What was seen over connections: the process at a connection's other end maps letters in one way as long as it lives.
+#: Observations by connection: a server process does not change its case mappings.
 _SEEN: WeakKeyDictionary[AsyncConnection, dict[_Provided, str]] = WeakKeyDictionary()
 
 
 async def load_collations(connection: AsyncConnection, used: Iterable[int]) -> dict[int, PostgresCollation]:
-    """Every collation by OID, the database's default among them; upper and lower case of those in `used`."""
+    """Loads all collations by OID, including the database's default; case mappings only for those in `used`."""
     utf8 = (await _all(connection, "SELECT pg_catalog.current_setting('server_encoding')"))[0][0] == "UTF8"
     version = connection.info.server_version
     locale = "colllocale" if version >= 170000 else "colliculocale" if version >= 150000 else "NULL"
@@ -90,7 +90,7 @@ async def _default(connection: AsyncConnection, version: int) -> _Provided:
 
 
 def _order(item: _Provided, utf8: bool) -> str:
-    """Only in UTF-8 is the order of the server's bytes that of ours."""
+    """Returns the order; the server's byte order equals the local one in UTF-8 only."""
     if not item.deterministic:
         return "nondeterministic"
     byte_order = item.provider == "b" or (item.provider == "c" and item.collate in _BYTE_LOCALES)
@@ -98,7 +98,7 @@ def _order(item: _Provided, utf8: bool) -> str:
 
 
 async def _folding(connection: AsyncConnection, item: _Provided) -> str:
-    """The class of a collation's upper and lower case; empty if it is not one to one, character by character."""
+    """Returns the class of case mappings; empty unless they are one to one, character by character."""
     if item.provider == "c":
         return ASCII if item.ctype in _ASCII_LOCALES else await _seen(connection, item)
     if item.provider == "b":
@@ -109,7 +109,7 @@ async def _folding(connection: AsyncConnection, item: _Provided) -> str:
 
 
 async def _seen(connection: AsyncConnection, item: _Provided) -> str:
-    """Compare once over a connection: it takes the server as long as all else of a catalog. See `_compared`."""
+    """Compares once per connection, since it takes the server as long as the rest of a catalog. See `_compared`."""
     seen = _SEEN.setdefault(connection, {})
     if item not in seen:
         with suppress(Error):
@@ -118,7 +118,7 @@ async def _seen(connection: AsyncConnection, item: _Provided) -> str:
 
 
 async def _compared(connection: AsyncConnection, collation: str) -> str:
-    """The server's mappings of all letters, beside Unicode's as we have them. Raises `Error`."""
+    """Compares the server's case mappings of all letters with Python's. Raises `Error`."""
     ours = _unicode()
     source = _CHARACTERS.format(collation=collation)
     async with connection.transaction():
@@ -137,7 +137,7 @@ async def _compared(connection: AsyncConnection, collation: str) -> str:
 
 @dataclass(frozen=True)
 class _Unicode:
-    """All letters, and what becomes of them. Not slotted: the digests are made once."""
+    """All letters and their mappings. Not slotted, since the digests are cached."""
 
     characters: str
     lower: str
@@ -145,7 +145,7 @@ class _Unicode:
 
     @cached_property
     def digests(self) -> tuple[str, str]:
-        """Of the lower and the upper ones."""
+        """Digests of the lower-case and the upper-case mappings."""
         lower, upper = (md5(s.encode(), usedforsecurity=False).hexdigest() for s in (self.lower, self.upper))
         return lower, upper
 

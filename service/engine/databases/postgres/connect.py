@@ -1,9 +1,9 @@
-"""Connections to the upstream: a bounded pool, pinned session settings, classified errors.
+"""Connection pool of PostgreSQL with pinned session settings and classified errors.
 
-*Invariants*: at most `size` connections are open; one that comes back in the middle of something is closed, never lent
-again; no error that leaves here holds a password.
+*Invariants*: at most `size` connections are open; a connection returned in the middle of a request is closed and not
+reused; no error raised here contains a password.
 
-Not here: what is asked (`lookups`, `catalog` …); trying again (whoever asked: the error says whether it may help).
+Not here: the queries (`lookups`, `catalog` …); retries (by the caller: errors say whether they are retryable).
 """
 
 import asyncio
@@ -20,8 +20,9 @@ from cdc.postgres.session import keepalive_parameters, session_sql
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.server_check import ServerWatch
 
-#: Beside those that decide how values are printed. A push must not wait for a standby: it is nobody's data. A lookup of
-#: a few keys is planned three times as long as it runs (97 µs against 32 µs), and its plan does not depend on the keys.
+#: In addition to those that determine how values print. A push need not wait for a standby, since it contains no data.
+#: Planning a lookup of a few keys takes three times as long as running it (97 µs against 32 µs), and its plan does not
+#: depend on the keys.
 _OTHER_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "synchronous_commit": "local",
@@ -34,21 +35,21 @@ _SERVER = (
     " left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END"
     " FROM pg_catalog.pg_control_system()"
 )
-#: `transaction_timeout` came with PostgreSQL 17; another name is no setting before.
+#: `transaction_timeout` exists since PostgreSQL 17; earlier versions get an unused custom setting.
 _PATIENT = (
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
     " SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"
 )
-#: What outlives a transaction that is rolled back, of what the SQL of others may have done to its session.
+#: Session state that survives a rollback, which users' SQL may have changed.
 _FORGET = b"SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *; CLOSE ALL; DISCARD TEMP; DISCARD SEQUENCES"
-#: How long it may take to tell the server that nobody waits for a statement any more.
+#: Time limit for a cancellation.
 CANCEL_S = 2.0
 
 
 class PostgresPool:
-    """At most `size` connections, made when needed, thrown away when broken.
+    """At most `size` connections, opened on demand and discarded when broken.
 
-    *State*: `_idle`, connections that nobody uses, the one used last at the end; `_free`, how many more may be lent.
+    *State*: `_idle`, unused connections, most recently used last; `_free`, how many more may be lent.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class PostgresPool:
         self._connect_timeout_s = connect_timeout_s
         self._idle: list[AsyncConnection] = []
         self._lent: set[AsyncConnection] = set()
-        #: Of these, those that were lent before `begin_anew`.
+        #: Lent connections opened before `begin_anew`.
         self._outdated: set[AsyncConnection] = set()
         self._closed = False
         self.watch = ServerWatch()
@@ -69,11 +70,10 @@ class PostgresPool:
 
     @asynccontextmanager
     async def connection(self, *, foreign: bool = False) -> AsyncIterator[AsyncConnection]:
-        """A connection in autocommit mode, back in the pool afterwards. psycopg's errors become `UpstreamError`.
-        `foreign`: SQL of others runs on it, so it is reset afterwards.
+        """Lends a connection in autocommit mode. psycopg's errors become `UpstreamError`. `foreign`: it runs users'
+        SQL, so it is reset afterwards.
 
-        Whatever is done with it may take the statement timeout and a little more; a server that does not even
-        time out is gone.
+        Requests may take slightly longer than the statement timeout; a server that exceeds that is treated as lost.
         """
         await self._wait_for_free()
         try:
@@ -92,8 +92,8 @@ class PostgresPool:
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[AsyncConnection]:
-        """A connection beside the pool's, for what takes as long as it takes: neither statements nor transactions that
-        wait are ended. psycopg's errors become `UpstreamError`."""
+        """Opens a connection outside the pool, without statement and transaction timeouts, for long requests. psycopg's
+        errors become `UpstreamError`."""
         connection = await self._open()
         try:
             await connection.execute(_PATIENT)
@@ -104,18 +104,18 @@ class PostgresPool:
             await _end(connection)
 
     def error(self, problem: BaseException) -> UpstreamError:
-        """psycopg's error, or a timeout, in our words."""
+        """Converts psycopg's error or a timeout."""
         failure = classify(problem, self._conninfo)
         return UpstreamError(failure.code, failure.detail, failure.hint, failure.retryable)
 
     async def begin_anew(self) -> None:
-        """Close all connections, those in use when they come back: the next ones may be to another server."""
+        """Closes all connections, lent ones when they are returned: the next ones may be to another server."""
         self._outdated |= self._lent
         self.watch.begin_anew()
         await self._close_idle()
 
     async def close(self) -> None:
-        """Close all connections; those in use when they come back."""
+        """Closes all connections, lent ones when they are returned."""
         self._closed = True
         await self._close_idle()
 
@@ -182,7 +182,7 @@ class PostgresPool:
             self._idle.append(connection)
 
     async def _reset(self, connection: AsyncConnection) -> bool:
-        """Whether the session is as it was before SQL of others ran in it."""
+        """Resets the session after users' SQL; False if that failed."""
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await connection.execute(_FORGET)
@@ -195,7 +195,7 @@ class PostgresPool:
 
 
 async def end_if_busy(connection: AsyncConnection) -> None:
-    """Ends a connection whose statement nobody waits for any more, and the statement."""
+    """Closes a connection whose statement was abandoned, and cancels the statement."""
     if _is_busy(connection):
         await _end(connection)
 
@@ -207,7 +207,7 @@ def _is_busy(connection: AsyncConnection) -> bool:
 
 async def _end(connection: AsyncConnection) -> None:
     try:
-        # Whoever waited for it has gone; the server should stop, too.
+        # The caller was cancelled: stop the server's work, too.
         if _is_busy(connection):
             await connection.cancel_safe(timeout=CANCEL_S)
     except psycopg.Error:
@@ -217,7 +217,8 @@ async def _end(connection: AsyncConnection) -> None:
 
 
 async def _server_of(connection: AsyncConnection) -> str:
-    """The cluster and its timeline, which a standby that is promoted begins anew. Empty where one may not ask."""
+    """Returns the cluster's id and timeline; a promoted standby begins a new timeline. Empty without the right to query
+    them."""
     try:
         found = await (await connection.execute(_SERVER)).fetchone()
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction, psycopg.errors.FeatureNotSupported):
@@ -226,7 +227,7 @@ async def _server_of(connection: AsyncConnection) -> str:
 
 
 def _usable(connection: AsyncConnection) -> bool:
-    """Whether an idle connection is still connected. One that has something to say was most likely told to end."""
+    """True if an idle connection is still open. Unexpected data on it is most likely a termination notice."""
     if connection.closed:
         return False
     waiting = poll()

@@ -1,11 +1,10 @@
-"""What the upstream says of a SQL text without running it: its parameters, its columns, and what it reads.
+"""Description of a SQL text by PostgreSQL without running it: its parameters, columns and dependencies.
 
-*Theory*: preparing a statement analyses and rewrites it, and the server locks every relation that occurs in it, through
-views, until the transaction ends. So its own list of locks is what the text reads, whatever its grammar; functions are
-judged by name, all of one name together.
+*Theory*: preparing a statement analyzes and rewrites it, and the server locks every relation in it, also through views,
+until the transaction ends. Its list of locks therefore shows the relations that the text reads, whatever the syntax;
+functions are judged by name, all overloads together.
 
-Not here: which rows of the tables matter (`dataflow.sql.reads`), what then becomes of the view
-(`service.engine.views.planner`).
+Not here: which rows of the tables matter (`dataflow.sql.reads`), the resulting tier (`service.engine.views.planner`).
 """
 
 import re
@@ -29,7 +28,7 @@ from service.engine.databases.postgres.volatility import Function, side_effect, 
 from service.engine.upstream.results import Described
 from service.ground.long_texts import beside
 
-#: A parameter could not be given a type: indeterminate_datatype, ambiguous_parameter.
+#: Untyped parameters: indeterminate_datatype, ambiguous_parameter.
 _UNTYPED = frozenset({"42P18", "42P08"})
 _TEXT_OID = 25
 
@@ -44,7 +43,7 @@ SELECT c.relrowsecurity, n.nspname, c.relname, c.relkind::text,
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY(%s::oid[])
 """
-#: Functions by name, and those that ``row.name`` may call: of the users', with one row as argument.
+#: Functions by name, and user-defined ones that ``row.name`` may call: those with one row as argument.
 _FUNCTIONS = """
 SELECT p.proname, n.nspname = 'pg_catalog', p.provolatile::text, l.lanname, p.prokind::text
 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
@@ -53,13 +52,13 @@ WHERE p.proname = ANY(%s)
    OR (p.proname = ANY(%s) AND p.pronargs = 1 AND n.nspname <> 'pg_catalog'
        AND EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0] AND t.typtype = 'c'))
 """
-#: Operators that users or extensions made, of functions that are not known to depend on their arguments only.
+#: User-defined operators (or of extensions) whose functions may depend on more than their arguments.
 _OPERATORS = """
 SELECT DISTINCT o.oprname FROM pg_catalog.pg_operator o
      JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 WHERE o.oprnamespace <> 'pg_catalog'::regnamespace AND (p.provolatile <> 'i' OR l.lanname NOT IN ('c', 'internal'))
 """
-#: The types of casts that users or extensions made, of such functions; NULL for PostgreSQL's own.
+#: Types of user-defined casts (or of extensions) with such functions; NULL for PostgreSQL's own types.
 _CASTS = """
 SELECT CASE WHEN s.typnamespace <> 'pg_catalog'::regnamespace THEN s.typname END,
        CASE WHEN t.typnamespace <> 'pg_catalog'::regnamespace THEN t.typname END,
@@ -69,7 +68,7 @@ FROM pg_catalog.pg_cast c
      JOIN pg_catalog.pg_type s ON s.oid = c.castsource JOIN pg_catalog.pg_type t ON t.oid = c.casttarget
 WHERE p.pronamespace <> 'pg_catalog'::regnamespace AND (p.provolatile <> 'i' OR l.lanname NOT IN ('c', 'internal'))
 """
-#: The types of relations' columns, arrays' by their elements.
+#: Types of relations' columns, arrays by their elements.
 _COLUMN_TYPES = """
 SELECT DISTINCT coalesce(e.typname, t.typname)
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
@@ -79,12 +78,12 @@ WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
 
 
 async def describe(connection: AsyncConnection, statement: Statement) -> Described:
-    """Asks the server, in a transaction of its own that changes nothing. Raises `InvalidQuery` with the server's words,
+    """Describes a statement in a transaction that changes nothing. Raises `InvalidQuery` with the server's message,
     psycopg.Error."""
     async with connection.transaction(force_rollback=True):
         await connection.execute("SET TRANSACTION READ ONLY")
         result = await _described(connection, statement)
-        # Before anything else is asked, whose locks would be among them.
+        # Read the locks before other queries add theirs.
         locked = (await _all(connection, _LOCKED))[0][0] or []
         relations = await _all(connection, _RELATIONS, locked)
         columns = columns_of(result)
@@ -109,7 +108,7 @@ async def describe(connection: AsyncConnection, statement: Statement) -> Describ
 
 
 def _parameters(statement: Statement, types: Mapping[str, SqlType]) -> tuple[RefreshParameter, ...]:
-    """A parameter that is an array can be given as a list, of its elements."""
+    """Marks array parameters that can be passed as a list of their elements."""
     parameters = []
     for name in statement.names:
         sql_type = types[name]
@@ -122,7 +121,7 @@ def _parameters(statement: Statement, types: Mapping[str, SqlType]) -> tuple[Ref
 
 
 async def _described(connection: AsyncConnection, statement: Statement) -> PGresult:
-    """The description of the statement with its parameters numbered."""
+    """Describes the statement with numbered parameters."""
     await connection.execute("SAVEPOINT upquery")
     rendered = statement.numbered()
     result = await _prepare(connection, rendered)
@@ -151,7 +150,7 @@ async def _description(connection: AsyncConnection) -> PGresult:
 
 
 async def _inferred(connection: AsyncConnection, statement: Statement) -> dict[str, int]:
-    """Types of parameters that stand in places that say nothing (``:p IS NULL``), from their other places."""
+    """Infers types of parameters in untyped places (``:p IS NULL``) from their other places."""
     rendered = statement.apart()
     oids = [0] * len(statement.occurrences)
     for _ in statement.occurrences:
@@ -176,13 +175,11 @@ async def _inferred(connection: AsyncConnection, statement: Statement) -> dict[s
 
 
 def _untyped(name: str, span: Span) -> InvalidQuery:
-    return InvalidQuery(
-        f"The type of the parameter :{name} cannot be told from where it stands.", span, f"Cast it: :{name}::int8."
-    )
+    return InvalidQuery(f"The type of the parameter :{name} cannot be inferred.", span, f"Cast it: :{name}::int8.")
 
 
 def _rejected(result: PGresult, rendered: Rendered, statement: Statement) -> InvalidQuery:
-    """The server's error, with its place in the user's SQL."""
+    """Converts the server's error, with its place in the user's SQL."""
     message = _field(result, DiagnosticField.MESSAGE_PRIMARY)
     hint = _field(result, DiagnosticField.MESSAGE_HINT) or _field(result, DiagnosticField.MESSAGE_DETAIL) or None
     position = _field(result, DiagnosticField.STATEMENT_POSITION)
@@ -196,7 +193,7 @@ def _rejected(result: PGresult, rendered: Rendered, statement: Statement) -> Inv
         if number is not None and int(number[1]) <= len(statement.names):
             name = statement.names[int(number[1]) - 1]
             return _untyped(name, next(o.span for o in statement.occurrences if o.name == name))
-    return InvalidQuery(f"The database refuses it: {message}.", span, hint)
+    return InvalidQuery(f"The database rejects the query: {message}.", span, hint)
 
 
 def _state(result: PGresult) -> str:
@@ -211,7 +208,7 @@ def _field(result: PGresult, field: DiagnosticField) -> str:
 
 
 def _foreign_relation(relations: Iterable[tuple]) -> str | None:  # type: ignore[type-arg]
-    """Why a relation that is read is not one whose changes the stream could carry, as far as its kind says."""
+    """Returns why the change stream cannot carry a relation that is read, by its kind."""
     views = any(kind == "v" for _, _, _, kind, _ in relations)
     for secured, schema, name, kind, _ in relations:
         if schema in ("pg_catalog", "information_schema", "pg_toast"):
@@ -219,23 +216,23 @@ def _foreign_relation(relations: Iterable[tuple]) -> str | None:  # type: ignore
         if kind == "m":
             return f"{qualified_name(schema, name)} is a materialized view: the change stream does not carry it."
         if secured and views:
-            # Whose rows the view's owner sees is up to policies, which may depend on anything.
-            return f"{qualified_name(schema, name)} has row-level security, and is read through a view."
+            # Policies determine the rows visible to the view's owner, and may depend on anything.
+            return f"{qualified_name(schema, name)} has row-level security and is read through a view."
         if kind == "S":
             return f"{qualified_name(schema, name)} is a sequence: the change stream does not carry it."
     return None
 
 
 async def _volatile(connection: AsyncConnection, texts: Sequence[str], relations: Sequence[int]) -> str | None:
-    """Why the texts, which read these relations, depend on more than what tables hold. InvalidQuery if they call what
-    may do more than read."""
+    """Returns why the texts, which read these relations, depend on more than table contents. Raises InvalidQuery if
+    they call functions with side effects."""
     words = [await beside(text, words_of, text) for text in texts]
     called = frozenset[str]().union(*(w.called for w in words))
     names = frozenset[str]().union(*(w.names for w in words))
     functions = [Function(*row) for row in await _all(connection, _FUNCTIONS, list(called), list(names))]
     refused = side_effect(functions)
     if refused is not None:
-        raise InvalidQuery(f"A view changes nothing, so it cannot call {refused}, which PostgreSQL says is VOLATILE.")
+        raise InvalidQuery(f"A view cannot call {refused}, which is VOLATILE: it may have side effects.")
     reason = next((found for w in words if (found := time_dependence(w)) is not None), None)
     reason = reason or why_volatile(functions) or _own_operator(words, await _all(connection, _OPERATORS))
     if reason is None and (casts := await _all(connection, _CASTS)):
@@ -251,8 +248,9 @@ def _own_operator(words: Sequence[Words], operators: Iterable[tuple]) -> str | N
 
 
 def _own_cast(casts: Iterable[tuple], types: frozenset[str]) -> str | None:  # type: ignore[type-arg]
-    """`types`: words of the texts, and types of the columns that they may read. A cast may be implicit, so either of
-    its types tells of it; one between PostgreSQL's own types can be anywhere."""
+    """Returns why a user-defined cast may be volatile. `types`: words of the texts, and types of the columns that they
+    may read. A cast may be implicit, so either of its types indicates it; one between PostgreSQL's own types can occur
+    anywhere."""
     for source, target, *shown in casts:
         own = {name for name in (source, target) if name is not None}
         if not own or own & types:

@@ -1,18 +1,18 @@
-"""Versioned lookups: rows together with which transactions they include (ARCHITECTURE.md, "Versioned lookups").
+"""Versioned lookups: rows together with the transactions that they include (ARCHITECTURE.md, "Versioned lookups").
 
-A lookup, or a forwarded query, is one READ COMMITTED statement, so one snapshot, which returns that snapshot beside the
-rows, and once even if there are no rows. Values come in the text format of the wire protocol: the same output functions
-as the stream's. (Not ``::text``: that prints booleans and padded characters differently.)
+A lookup, or a forwarded query, is one READ COMMITTED statement and thus one snapshot, which it returns beside the rows,
+or once without rows. Values come in the text format of the wire protocol, from the same output functions as the
+stream's. (Not ``::text``, which prints booleans and padded characters differently.)
 
-*Theory*: a table that TRUNCATE or ALTER rewrites is empty for snapshots from before (PostgreSQL manual, 13.6). The
-server locks a statement's tables while it analyses and plans it, and takes its snapshot when it runs it: what one
-statement reads was locked before. Several queries at one snapshot cannot have that. They are run again if a relation
-that they locked is not the one of their snapshot any more (`_REPLACED`).
+*Theory*: a table rewritten by TRUNCATE or ALTER is empty for older snapshots (PostgreSQL manual, 13.6). The server
+locks a statement's tables while it analyzes and plans it, and takes its snapshot when it runs it, so the tables of one
+statement are locked before its snapshot. Several queries at one snapshot do not have this property; they are repeated
+if a relation that they locked differs from that of their snapshot (`_REPLACED`).
 
 *Invariants*: everything that a result's snapshot sees committed at or before its `bound`; no snapshot is older than the
-locks on what is read under it.
+locks on the tables read under it.
 
-Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the engine), getting there
+Not here: the SQL (`dataflow.plan.lookup`), waiting for the bound (the engine), reaching it
 (`service.engine.loop.pushes`).
 """
 
@@ -51,7 +51,7 @@ from service.engine.upstream.results import (
     UpstreamError,
 )
 
-#: What a snapshot is, and how far the log is with it.
+#: Snapshot, and positions of the log at that time.
 VERSION = (
     "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
     "pg_catalog.pg_current_wal_flush_lsn()::text AS f"
@@ -59,8 +59,8 @@ VERSION = (
 #: A query that runs once is planned for its parameters, unlike lookups.
 _ONCE = "SET TRANSACTION READ ONLY; SET LOCAL plan_cache_mode = auto"
 _TOGETHER = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; {_ONCE}"
-#: Relations that are locked here and have another file or name than the transaction's snapshot knows: the catalog's
-#: tables are read at the snapshot, its functions say what holds now.
+#: Locked relations whose file or name differs from the transaction's snapshot: catalog tables are read at the snapshot,
+#: catalog functions return the current state.
 _REPLACED = """
 SELECT count(*) FROM pg_catalog.pg_lock_status() l
      LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -69,22 +69,22 @@ WHERE l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid()
        OR pg_catalog.format('%I.%I', n.nspname, c.relname)
           <> (pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, c.oid, 0)).identity)
 """
-#: How often several queries are run at one snapshot while tables are rewritten.
+#: Attempts to run several queries at one snapshot while tables are rewritten.
 _TRIES = 5
-#: The next transaction id to be given out, of 32 bits: an age counts from there, and asking does not take one.
+#: Next transaction id, of 32 bits, computed from an age, which does not consume an id.
 _NEXT_XID = "(pg_catalog.age('3'::pg_catalog.xid)::int8 + 3) & 4294967295"
-#: `present` tells no rows from a row of NULLs.
+#: `present` distinguishes no rows from a row of NULLs.
 _LOOKUP = (
     "SELECT v.*, r.* FROM (SELECT {version}) v LEFT JOIN (SELECT true AS present, q.* FROM (\n{sql}\n) q) r ON true"
 )
 _PRESENT = 3
 _FIRST = 4
-#: Texts of lookups that are kept.
+#: Maximum cached lookup texts.
 KEPT_STATEMENTS = 1000
 
 
 class _TextContext:
-    """Tells psycopg to read every value, of whatever type, as its text."""
+    """psycopg context that loads every value of any type as its text."""
 
     def __init__(self) -> None:
         self.adapters = AdaptersMap()
@@ -93,7 +93,7 @@ class _TextContext:
 
 
 class PostgresLookups:
-    """Everything that is read upstream on behalf of views.
+    """All upstream reads on behalf of views.
 
     *State*: `can_push`, None until the first push.
     """
@@ -103,13 +103,12 @@ class PostgresLookups:
         self._statements = PreparedStatements()
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
-        #: Whether the role may write logical messages; None if nobody tried.
+        #: True if the role may write logical messages; None if untested.
         self.can_push: bool | None = None
-        #: Of lookups by keys, with the table as it was; a part's cuts make too many.
+        #: SQL of lookups by keys, with the table as it was; partial ranges are not cached, since they are too many.
         self._kept: dict[tuple[Chain | Aggregate, Columns], tuple[Table, str]] = {}
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        """The rows that the engine asks for. Raises UpstreamError."""
         return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup), most)
 
     def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
@@ -118,7 +117,7 @@ class PostgresLookups:
         table = catalog.tables[table_of(lookup.relation)]
         at = (lookup.relation, lookup.columns)
         kept = self._kept.get(at)
-        # The names of a table's columns are no part of a relation.
+        # A relation does not contain the names of a table's columns.
         if kept is None or kept[0] is not table:
             if len(self._kept) >= KEPT_STATEMENTS:
                 self._kept.clear()
@@ -126,7 +125,7 @@ class PostgresLookups:
         return kept[1]
 
     async def run_statement(self, sql: str, arguments: Sequence[Argument], most: AnswerSize = UNLIMITED) -> LookupRows:
-        """Run a lookup (`dataflow.plan.lookup`) with the parameters $1, $2 …: each a text, or an array of texts.
+        """Runs a lookup (`dataflow.plan.lookup`) with the parameters $1, $2 …: each a text, or an array of texts.
 
         Raises UpstreamError.
         """
@@ -138,10 +137,8 @@ class PostgresLookups:
         return LookupRows(found.rows, *found.version)
 
     async def snapshot(self) -> LookupRows:
-        """A version and no rows: the heartbeat. Its snapshot may be that of a `TableJoined`: it has a horizon.
-
-        Raises UpstreamError.
-        """
+        """Takes the heartbeat's snapshot. It has a horizon, so it may serve for a `TableJoined`. Raises
+        UpstreamError."""
         result = await self._run(f"SELECT {VERSION}, {_NEXT_XID}")
         row = rows_of(result, 0, 1)[0]
         _, bound, flush = version_of(row)
@@ -149,22 +146,20 @@ class PostgresLookups:
         return LookupRows([], snapshot, bound, flush)
 
     async def settled(self, since: UpstreamSnapshot) -> bool:
-        """Whether every snapshot from now on sees all that had been committed when `since` was taken, while there are
-        transactions that were open then. False also if that cannot be known. Raises UpstreamError."""
         assert isinstance(since, PostgresSnapshot)
         asked = await self._run(UNDECIDED)
         undecided = [row[0] for row in rows_of(asked, 0, asked.ntuples)]
-        # Taken later: it sees what has ended meanwhile.
+        # Taken later: it sees everything that has ended meanwhile.
         snapshot = PostgresSnapshot.parse(str(rows_of(await self._run(f"SELECT {VERSION}"), 0, 1)[0][0]))
         return None not in undecided and snapshot.decided(since, [int(str(xid)) for xid in undecided])
 
     async def executed(self) -> None:
-        """PostgreSQL's transactions have no ids that are the same on every server."""
+        """Returns None: PostgreSQL's transactions have no server-independent ids."""
 
     async def push(self) -> bool:
-        """Write and flush a logical message, so that the stream passes every position handed out before.
+        """Writes and flushes a logical message, so that the stream passes every position returned before.
 
-        False: the role may not; the stream then gets there when somebody else's commit flushes. Raises UpstreamError.
+        Returns False without the right; the stream then advances with the next flushed commit. Raises UpstreamError.
         """
         try:
             await self._run("SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
@@ -179,8 +174,8 @@ class PostgresLookups:
     async def forward(
         self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
     ) -> ForwardRows:
-        """Run whole queries at one snapshot. Parameters $1, $2 … are texts whose types the server infers (or a cast in
-        the SQL says); None is NULL. Raises UpstreamError: ``too_large`` as soon as the answers are more than `most`."""
+        """Runs whole queries at one snapshot. Parameters $1, $2 … are texts whose types are inferred by the server or
+        given by a cast; None is NULL. Raises UpstreamError: ``too_large`` as soon as the results exceed `most`."""
         if len(queries) > 1:
             return await self._forward_together(queries, most)
         ((sql, parameters),) = queries
@@ -190,8 +185,8 @@ class PostgresLookups:
         return ForwardRows([found.rows], [found.columns], *found.version)
 
     async def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
-        """Run a query as `forward` does, on a connection beside the pool's, and yield what comes. Left before its end,
-        the query is ended with its connection. Raises UpstreamError."""
+        """Streams a query's rows on a connection outside the pool. Leaving early cancels the query with its connection.
+        Raises UpstreamError."""
         self.statements += 1
         async with self._pool.apart() as connection:
             await connection.execute(b"BEGIN")
@@ -233,13 +228,13 @@ class PostgresLookups:
 
     @asynccontextmanager
     async def _transaction(self, settings: str) -> AsyncIterator[AsyncConnection]:
-        """Rolled back, so that whatever a function did to the session is gone, too."""
+        """Runs a transaction that is rolled back, to undo changes of the session by functions."""
         async with self._pool.connection(foreign=True) as connection, connection.transaction(force_rollback=True):
             await connection.execute(settings.encode())
             try:
                 yield connection
             finally:
-                # It cannot be rolled back while a statement runs.
+                # A rollback is impossible while a statement runs.
                 await end_if_busy(connection)
 
     async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
@@ -253,7 +248,7 @@ _TEXTS = _TextContext()
 
 @dataclass(slots=True)
 class _Gathered:
-    """The rows of a statement. `head`: what stands in front of its first row, if it was a `_LOOKUP`, or all of it."""
+    """Rows of a statement. `head`: leading columns of the first row of a `_LOOKUP`, or the whole row."""
 
     rows: list[Row]
     columns: tuple[tuple[str, int], ...] = ()
@@ -268,9 +263,8 @@ class _Gathered:
 async def _gathered(
     connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: AnswerCount, first: int
 ) -> _Gathered:
-    """The rows of a statement that runs, from their column `first` on. Once they are too many it is ended upstream, and
-    what is still to come is read and thrown away, so that the connection can be used again. Raises psycopg.Error,
-    UpstreamError."""
+    """Reads the rows of a running statement, from column `first` on. Beyond the limits the statement is cancelled and
+    its remaining rows are discarded, so that the connection can be reused. Raises psycopg.Error, UpstreamError."""
     found = _Gathered([])
     problem: Exception | None = None
     async for result in chunks:
@@ -289,7 +283,7 @@ async def _gathered(
                 found.rows.clear()
                 await connection.cancel_safe(timeout=CANCEL_S)
             elif result.ntuples == CHUNK_ROWS:
-                # Others have their turn, also if the server is faster than we are.
+                # Yield the loop, even if the server is faster.
                 await asyncio.sleep(0)
         elif problem is None and not found.columns:
             found.columns = columns_of(result)[first:]
@@ -299,24 +293,24 @@ async def _gathered(
 
 
 def rows_of(result: PGresult, start: int, end: int) -> list[Row]:
-    """Rows of a result as texts."""
+    """Returns rows of a result as texts."""
     transformer = Transformer(_TEXTS)
     transformer.set_pgresult(result)
     return transformer.load_rows(start, min(end, result.ntuples), tuple)
 
 
 def columns_of(result: PGresult) -> tuple[tuple[str, int], ...]:
-    """Names and types' OIDs of a result's columns."""
+    """Returns names and type OIDs of a result's columns."""
     return tuple(((result.fname(i) or b"").decode(), result.ftype(i)) for i in range(result.nfields))
 
 
 def version_of(row: Sequence[Any]) -> tuple[PostgresSnapshot, int, int]:
-    """The snapshot, the insert LSN and the flush LSN of a row of `VERSION`."""
+    """Parses snapshot, insert LSN and flush LSN from a row of `VERSION`."""
     return PostgresSnapshot.parse(row[0]), parse_lsn(row[1]), parse_lsn(row[2])
 
 
 def array_text(values: Sequence[str | None]) -> str:
-    """An array literal of these texts, whatever their type. Raises UpstreamError for a text that no value has."""
+    """Returns an array literal of texts of any type. Raises UpstreamError for a text that no value has."""
     if any(value is not None and "\0" in value for value in values):
         raise UpstreamError("invalid", "A text with a zero byte is not a value of any PostgreSQL type.")
     return arrays.render(values)

@@ -1,19 +1,18 @@
-"""Open transactions that may have been committed already, although no snapshot sees them yet.
+"""Query for open transactions that may have committed, although no snapshot sees them yet.
 
-*Theory*: a commit is in the log, and so in the stream, before snapshots see it: until then its backend is within the
+*Theory*: a commit is in the log, and so in the stream, before snapshots see it. Until then its backend is within the
 commit, perhaps waiting for a synchronous standby (PostgreSQL manual, 20.6.1), and its transaction counts as open. A
-backend that waits for its client's next statement, for a lock, or for a page of a table is not within a commit, so what
-its transaction commits is committed later. A prepared transaction may be within its commit only while somebody runs
-COMMIT PREPARED.
+backend that waits for its client's next statement, for a lock, or for a page of a table is not within a commit, so its
+transaction commits later. A prepared transaction may be within its commit only while a session runs COMMIT PREPARED.
 
-*Invariants*: what is not said to be undecided had, when that was asked, either ended or not been committed. Needs the
-rights of ``pg_read_all_stats``: others do not see what backends do.
+*Invariants*: a transaction not returned had either ended at the time of the query or not committed. Requires the rights
+of ``pg_read_all_stats``, to see other backends.
 """
 
-#: Ids (of 32 bits) of transactions that are open, and perhaps committed. One row with NULL: that cannot be known. Of
-#: other processes than clients' backends the state means what they say: a worker of logical replication commits while
-#: it is "idle in transaction". A statement may be shown in part only, and have comments between its words. ClientRead:
-#: a backend may warn a client that does not read within its commit.
+#: Ids (of 32 bits) of open transactions that may have committed. One row with NULL: unknown. For processes other than
+#: client backends the state is not conclusive: a logical replication worker commits while "idle in transaction". The
+#: statement's text may be truncated, and contain comments between its words. ClientRead: within its commit, a backend
+#: may send a warning to a client that does not read.
 UNDECIDED = r"""/* upquery: open transactions */
 WITH backends AS (
     SELECT backend_xid AS id, NOT coalesce(backend_type = 'client backend' AND (

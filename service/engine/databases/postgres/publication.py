@@ -1,8 +1,8 @@
-"""The publication: made if allowed, tables added on demand.
+"""Publication: created if permitted; tables are added on demand.
 
-*Invariants*: a table is only ever added; whoever made the publication keeps its options.
+*Invariants*: tables are only added; the options set by its creator are unchanged.
 
-Not here: whether a table should be published (`checks`). From then on, one without replica identity refuses its own
+Not here: whether a table should be published (`checks`). A published table without replica identity refuses its own
 updates.
 """
 
@@ -18,11 +18,11 @@ _ATTEMPTS = 5
 
 
 async def ensure_published(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[str]:
-    """Make sure that the publication exists and has these tables; returns those that were added now.
+    """Creates the publication and adds missing tables; returns the added ones.
 
     The stream has only part of the transactions that were open when a table was added. Afterwards: load its layout,
-    take a snapshot (`Lookups.snapshot`) and tell the engine `TableJoined`. Raises UpstreamError with the statement to
-    run.
+    take a snapshot (`Lookups.snapshot`) and send `TableJoined` to the engine. Raises UpstreamError with the statement
+    to run.
     """
     wanted = sorted(set(tables))
     # Several shards may do it at once.
@@ -33,7 +33,7 @@ async def ensure_published(connection: AsyncConnection, publication: str, tables
         try:
             await connection.execute(statement.encode())
         except psycopg.errors.InsufficientPrivilege as error:
-            detail = f"The role may not change the publication {publication}: {error.diag.message_primary}."
+            detail = f"The role lacks the right to change the publication {publication}: {error.diag.message_primary}."
             raise UpstreamError("denied", detail, f"Its owner must run: {statement}") from None
         except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
             if attempt == _ATTEMPTS:
@@ -44,7 +44,7 @@ async def ensure_published(connection: AsyncConnection, publication: str, tables
 
 
 async def _needed(connection: AsyncConnection, publication: str, wanted: list[str]) -> tuple[str | None, list[str]]:
-    """The statement to run (None: nothing) and the tables that it adds."""
+    """Returns the statement to run (None: nothing) and the tables that it adds."""
     found = await connection.execute(
         "SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = %s", [publication]
     )
@@ -66,7 +66,8 @@ async def _needed(connection: AsyncConnection, publication: str, wanted: list[st
 
 
 def create_statement(publication: str, tables: Iterable[str], server_version: int) -> str:
-    """The statement that makes the publication. Stored generated columns are in the stream from PostgreSQL 18 on."""
+    """Returns the statement that creates the publication. Stored generated columns are published from PostgreSQL 18
+    on."""
     listed = _listed(tables)
     statement = f"CREATE PUBLICATION {quote_identifier(publication)}"
     if listed:
@@ -77,5 +78,5 @@ def create_statement(publication: str, tables: Iterable[str], server_version: in
 
 
 def _listed(tables: Iterable[str]) -> str:
-    """Of a partitioned or inherited table only itself: that is what the stream's rows are about."""
+    """Returns table names with ONLY, which excludes partitions and child tables."""
     return ", ".join(f"ONLY {table}" for table in tables)

@@ -1,13 +1,14 @@
-"""A token that moves with the schema, and event triggers that put a mark into each transaction that alters it.
+"""Schema token, and event triggers that mark each schema-altering transaction in the stream.
 
-*Theory*: the change stream carries rows, not DDL. The token is a hash of the catalog's rows that views depend on; a
-row's ``xmin`` changes whenever the row does. It is read about once a second, and says only that the catalog is worth a
-look. A logical message, which the triggers write in the DDL's own transaction, comes in the stream before anything that
-commits later (PostgreSQL manual, "Event Triggers", "Replication Management Functions").
+*Theory*: the change stream carries rows, not DDL. The token is a hash of the catalog rows that views depend on; a row's
+``xmin`` changes whenever the row does. It is read about once a second, and only shows that the catalog should be
+checked. A logical message, which the triggers write in the DDL's own transaction, precedes anything that commits later
+in the stream (PostgreSQL manual, "Event Triggers", "Replication Management Functions").
 
-*Invariants*: both overstate: a mark or another token may mean nothing. Temporary objects move neither.
+*Invariants*: both have false positives: a mark or a new token may mean no relevant change. Temporary objects affect
+neither.
 
-Not here: what has changed (`checks.check_schema`), what follows from it (`service.engine.views.repair`).
+Not here: the changes (`checks.check_schema`), their consequences (`service.engine.views.repair`).
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from psycopg.errors import InsufficientPrivilege
 from cdc.postgres.pgoutput import SCHEMA_MARK
 from service.engine.upstream.results import Finding, SchemaToken, UpstreamError
 
-#: The first id that is not the server's own (FirstNormalObjectId).
+#: First OID of user-defined objects (FirstNormalObjectId).
 _USER = 16384
 _LASTING = "c.relpersistence <> 't'"
 _NO_TEMPORARY = (
@@ -26,8 +27,8 @@ _NO_TEMPORARY = (
     " 'pg\\_toast%%')"
 )
 
-#: What is hashed: columns of a catalog, and which of its rows. ``%(tables)s``: the followed tables, of which more
-#: matters than of others.
+#: Hashed columns of catalogs, and conditions on their rows. ``%(tables)s``: the followed tables, of which more is
+#: hashed.
 _RELATIONS = (
     ("oid, xmin", f"pg_class c WHERE oid >= {_USER} AND {_LASTING} AND relkind IN ('r', 'p', 'v', 'm', 'f')"),
     ("attrelid, attnum, xmin", "pg_attribute WHERE attrelid = ANY (%(tables)s::oid[]) AND attnum > 0"),
@@ -48,8 +49,8 @@ _RELATIONS = (
 )
 _PUBLISHED_SCHEMAS = ("oid, xmin", "pg_publication_namespace")
 
-#: What an answer of the database may depend on beside the tables that it reads: what is hashed, the kind of thing and
-#: its name, and which rows. Whatever SQL may use without naming it has no name.
+#: Objects beside tables that a result may depend on: hashed columns, kind, name, and conditions on rows. Objects that
+#: SQL uses without naming them have no name.
 _CODE = (
     (
         "p.oid, p.xmin",
@@ -93,15 +94,15 @@ _CODE = (
 
 _TRIGGERS = ("upquery_ddl_end", "upquery_ddl_drop", "upquery_ddl_rewrite")
 
-#: Triggers that fire whatever ``session_replication_role`` is.
+#: True if the triggers fire regardless of ``session_replication_role``.
 _MARKED = (
     f"SELECT count(*) = {len(_TRIGGERS)} FROM pg_catalog.pg_event_trigger WHERE evtenabled = 'A' AND evtname IN"
     f" {_TRIGGERS}"
 )
 
-#: What makes the triggers, and a function that nobody else owns. It runs as its owner: not everybody may write logical
-#: messages. A CREATE or DROP about which nothing is said did nothing, or is told of by ``sql_drop``. A rewrite for the
-#: reason 1 makes a table unlogged or logged: what was changed while it was unlogged is in no log.
+#: Statements that create the triggers and a function of its own schema. It runs as its owner, since not every role may
+#: write logical messages. A CREATE or DROP without reported commands did nothing, or is reported by ``sql_drop``. A
+#: rewrite for reason 1 makes a table unlogged or logged: changes made while it was unlogged are in no log.
 MARKING = (
     "CREATE SCHEMA IF NOT EXISTS upquery",
     "DROP FUNCTION IF EXISTS upquery.mark_ddl() CASCADE",
@@ -137,7 +138,8 @@ END $mark$""",
 
 
 async def read_token(connection: AsyncConnection, tables: Iterable[int], *, streamed: bool) -> SchemaToken:
-    """The token as it is now. `tables`: OIDs of those that are followed. Not `streamed`: marks do not get here."""
+    """Reads the current token. `tables`: OIDs of the followed tables. Not `streamed`: marks do not reach this
+    stream."""
     published = (_PUBLISHED_SCHEMAS,) if connection.info.server_version >= 150000 else ()
     parts = (*_RELATIONS, *published, *((columns, rows) for columns, _, _, rows in _CODE))
     hashed = " UNION ALL ".join(
@@ -150,7 +152,7 @@ async def read_token(connection: AsyncConnection, tables: Iterable[int], *, stre
 
 
 async def load_code(connection: AsyncConnection) -> dict[tuple[str, str], str]:
-    """A hash of each thing in `_CODE`, by kind and name."""
+    """Reads a hash of each object in `_CODE`, by kind and name."""
     parts = (
         f"SELECT {kind}, {name}::text, {_hash(number, columns)} FROM pg_catalog.{rows}"
         for number, (columns, kind, name, rows) in enumerate(_CODE)
@@ -166,15 +168,15 @@ def _hash(number: int, columns: str) -> str:
 
 
 async def check_marks(connection: AsyncConnection) -> list[Finding]:
-    """Whether each transaction that alters the schema says so in the stream."""
+    """Returns findings if schema-altering transactions are not marked in the stream."""
     row = await (await connection.execute(_MARKED.encode())).fetchone()
     if row is not None and row[0]:
         return []
     return [
         Finding(
             "schema_changes",
-            "Changes of the schema are noticed within one heartbeat: answers may be of before at "
-            "versions after them. With event triggers they are noticed exactly.",
+            "Schema changes are detected within one heartbeat: until then, answers at later versions "
+            "may use the old schema. With event triggers they are detected exactly.",
             "As a superuser: upquery doctor --fix, or run:\n" + "\n".join(f"{s};" for s in MARKING),
             fatal=False,
         )
@@ -182,7 +184,7 @@ async def check_marks(connection: AsyncConnection) -> list[Finding]:
 
 
 async def make_marks(connection: AsyncConnection) -> None:
-    """Make the event triggers, all or none. Raises UpstreamError for a role that may not."""
+    """Creates the event triggers, all or none. Raises UpstreamError for a role without the right."""
     try:
         async with connection.transaction():
             for statement in MARKING:

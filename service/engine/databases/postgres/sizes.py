@@ -1,8 +1,8 @@
-"""How much a lookup of everything would answer: the upstream's planner is asked, nothing is run.
+"""Size estimates of lookups of all rows, by EXPLAIN.
 
-Its statistics know which rows a condition keeps and how wide texts are, which the catalog's do not say.
+The planner's statistics include the selectivity of conditions and the width of texts, which the catalog lacks.
 
-Not here: what that takes in memory (`dataflow.plan.estimate`).
+Not here: memory sizes (`dataflow.plan.estimate`).
 """
 
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ from dataflow.plan.lookup import lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain, Relation, table_of
 from dataflow.schema import Catalog
 
-#: The planner takes a table without statistics for one of so many pages at least
-#: (``table_block_relation_estimate_size``), in each of which a few hundred rows may be.
+#: The planner assumes at least this many pages for a table without statistics (``table_block_relation_estimate_size``),
+#: each with up to a few hundred rows.
 _LEAST_PAGES = 10
 _PAGES = """
 SELECT pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::int8
@@ -28,7 +28,7 @@ FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(%s) AND c.reltup
 async def expected_sizes(
     connection: AsyncConnection, relations: Iterable[Chain | Aggregate], catalog: Catalog
 ) -> dict[Relation, Size]:
-    """By relation; each is one that can be looked up. Raises psycopg.Error."""
+    """Returns estimates by relation, each of which can be looked up. Raises psycopg.Error."""
     sizes: dict[Relation, Size] = {}
     for relation in relations:
         statement = f"EXPLAIN (FORMAT JSON) {lookup_sql(relation, (), catalog)}"
@@ -43,7 +43,7 @@ async def expected_sizes(
 
 
 async def _most_rows(connection: AsyncConnection, table: str) -> float:
-    """How many rows a table has that was never analyzed and is so small that they can be counted."""
+    """Counts the rows of a table that was never analyzed and is small enough."""
     (row,) = await (await connection.execute(_PAGES, [table])).fetchall() or [(_LEAST_PAGES,)]
     if row[0] >= _LEAST_PAGES:
         return inf

@@ -1,6 +1,6 @@
-"""Columns' types as sources need them that print values themselves: Debezium's events are not in PostgreSQL's texts.
+"""Column types for sources that print values themselves: Debezium's events do not contain PostgreSQL's texts.
 
-Not here: what types mean to the engine (`catalog`).
+Not here: types of the engine (`catalog`).
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 
 from cdc.column_type import ColumnType
 
-#: A domain is what it is over, with the modifier that it gives it.
+#: A domain resolves to its base type, with the modifier that it sets.
 _TYPES = """
 SELECT t.oid::int8, t.typname, t.typtype = 'd', t.typbasetype::int8, t.typtypmod,
        CASE WHEN t.typcategory = 'A' AND t.typlen = -1 THEN t.typelem::int8 ELSE 0 END,
@@ -18,7 +18,7 @@ SELECT t.oid::int8, t.typname, t.typtype = 'd', t.typbasetype::int8, t.typtypmod
         FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
 FROM pg_catalog.pg_type t WHERE t.typtype <> 'p'
 """
-#: What ``atttypmod`` of lengths and of numeric is counted from.
+#: Offset of ``atttypmod`` for lengths and numeric.
 _BASE = 4
 _FRACTION_DIGITS = 6
 _WITH_FRACTION = frozenset({"time", "timetz", "timestamp", "timestamptz"})
@@ -41,7 +41,7 @@ class Kinds:
         self._rows = rows
 
     def of(self, oid: int, modifier: int) -> ColumnType:
-        """The type of a column; of one that was made after these were read, a name that no source knows."""
+        """Returns the type of a column; for a type created later, a name unknown to all sources."""
         row = self._rows.get(oid)
         if row is None:
             return ColumnType("unknown")
@@ -55,7 +55,7 @@ class Kinds:
 
 
 async def load_kinds(connection: AsyncConnection) -> Kinds:
-    """All types there are. Raises psycopg.Error."""
+    """Loads all types. Raises psycopg.Error."""
     rows = await (await connection.execute(_TYPES.encode())).fetchall()
     return Kinds({oid: _Row(*rest) for oid, *rest in rows})
 
@@ -71,6 +71,6 @@ def _modified(name: str, modifier: int) -> ColumnType:
     if name in ("bpchar", "varchar"):
         return ColumnType(name, length=number)
     if name == "numeric":
-        # Of the scale 11 bits, the highest of which is the sign.
+        # The scale is an 11-bit signed number.
         return ColumnType(name, precision=number >> 16 & 0xFFFF, scale=((number & 0x7FF) ^ 0x400) - 0x400)
     return ColumnType(name)

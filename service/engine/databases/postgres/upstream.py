@@ -23,59 +23,53 @@ from service.engine.databases.postgres.publication import ensure_published
 from service.engine.upstream.results import AnswerPart, Described, Finding, SchemaToken
 from service.engine.upstream.upstream import Capture, UpstreamSession
 
-#: Findings that are about having a slot of one's own.
+#: Findings about a replication slot of the service's own.
 _OF_SLOTS = frozenset({"replication_role", "replication_slots", "publication"})
-#: Those that are about the login that reads the stream, which says itself what it lacks.
+#: Those about the login that reads the stream, which reports missing rights itself.
 _OF_READERS = frozenset({"replication_role"})
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresSession:
-    """Is an `UpstreamSession`. `publication` is the one that the stream is of."""
+    """Implementation of `UpstreamSession`. `publication` is the one that the stream reads."""
 
     connection: AsyncConnection
     publication: str
-    #: The connector that the stream comes from, if it does: slot and publication are its business then.
+    #: Connector that the stream comes from, if any; it owns slot and publication.
     capture: Capture | None = None
-    #: Another login reads the stream.
+    #: Separate login that reads the stream.
     apart: bool = False
 
     async def load_catalog(self, texts: Iterable[str] = ()) -> Catalog:  # noqa: ARG002
-        """Tables, types, keys and views."""
         return await load_catalog(self.connection)
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
-        """How the stream's rows are laid out."""
         captured = self.capture is not None
         publication = None if captured else self.publication
         return await load_layouts(self.connection, tables, with_column_types=captured, publication=publication)
 
     async def describe(self, statement: Statement) -> Described:
-        """What the server says of a statement."""
         return await describe(self.connection, statement)
 
     async def expected_sizes(self, relations: Iterable[Chain | Aggregate], catalog: Catalog) -> dict[Relation, Size]:
-        """How much a lookup of everything would answer."""
         return await sizes.expected_sizes(self.connection, relations, catalog)
 
     async def check_server(self) -> list[Finding]:
-        """Findings about server, database and role."""
         found = await checks.check_server(self.connection, self.publication)
         others = _OF_SLOTS if self.capture is not None else _OF_READERS if self.apart else frozenset[str]()
         return [finding for finding in found if finding.code not in others]
 
     async def encryption(self) -> str:
-        """TLS as libpq knows it; of Kerberos only the server tells."""
+        """Encryption as known to libpq; only the server reports Kerberos."""
         if self.connection.pgconn.ssl_in_use:
             return "TLS"
         return "Kerberos" if await checks.encrypted_by_kerberos(self.connection) else ""
 
     async def check_streams(self, streams: int) -> list[Finding]:
-        """Whether there are so many slots and senders."""
         return [] if self.capture is not None else await checks.check_streams(self.connection, streams)
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
-        """Findings about tables. One that is only not published yet can be followed, so that is not among them."""
+        """Returns findings about tables, except that a table is not published yet, since it can be followed."""
         tables = list(tables)
         found = await checks.check_tables(self.connection, self.publication, tables)
         uncaptured = [] if self.capture is None else await self.capture.check_tables(tables)
@@ -84,33 +78,29 @@ class PostgresSession:
     async def check_schema(
         self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
     ) -> list[SchemaNotice]:
-        """Followed tables that are no longer what they were taken for."""
         published = self.capture is None
         return await checks.check_schema(self.connection, layouts, self.publication, tables, fresh, published=published)
 
     async def schema_token(self, layouts: Mapping[str, TableLayout]) -> SchemaToken:
-        """A hash of the catalog."""
         oids = [layout.table_id for layout in layouts.values()]
         return await schema_marks.read_token(self.connection, oids, streamed=self.capture is None)
 
     async def load_code(self) -> dict[tuple[str, str], str]:
-        """Marks of functions, types, policies …."""
         return await schema_marks.load_code(self.connection)
 
     async def check_marks(self) -> list[Finding]:
-        """Whether there are event triggers. A connector does not pass on what they write."""
+        """Returns findings without event triggers, unless a connector is used, which does not forward their
+        messages."""
         return [] if self.capture is not None else await schema_marks.check_marks(self.connection)
 
     async def make_marks(self) -> None:
-        """Event triggers."""
         await schema_marks.make_marks(self.connection)
 
     async def set_row_identity(self, table: str) -> None:
-        """``REPLICA IDENTITY FULL``."""
+        """Sets ``REPLICA IDENTITY FULL``."""
         await checks.set_replica_identity(self.connection, table)
 
     async def publish(self, tables: Iterable[str]) -> list[str]:
-        """Adds tables to the publication."""
         if self.capture is not None:
             return []
         return await ensure_published(self.connection, self.publication, tables)
@@ -118,48 +108,40 @@ class PostgresSession:
 
 @dataclass(slots=True)
 class PostgresUpstream:
-    """Is an `Upstream`."""
+    """Implementation of `Upstream`."""
 
     pool: PostgresPool
     lookups: PostgresLookups
-    #: Makes the change stream: of a slot, or of Debezium's topics.
+    #: Factory of change streams: of a slot, or of Debezium's topics.
     make_stream: Callable[[Layouts], ChangeStream]
     publication: str
     capture: Capture | None = None
-    #: Another login reads the stream.
+    #: Separate login that reads the stream.
     apart: bool = False
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[UpstreamSession]:
-        """A connection of the pool."""
         async with self.pool.connection() as connection:
             yield PostgresSession(connection, self.publication, self.capture, self.apart)
 
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[PostgresReading]:
-        """All rows of lookups."""
         return reading(self.pool, lookups, catalog)
 
     def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
-        """The rows of a query, as they come."""
         return self.lookups.stream(sql, parameters)
 
     def change_stream(self, layouts: Layouts) -> ChangeStream:
-        """A new change stream."""
         return self.make_stream(layouts)
 
     @property
     def server(self) -> str:
-        """Which server answers."""
         return self.pool.watch.server
 
     async def begin_anew(self) -> None:
-        """Lets go of all connections."""
         await self.pool.begin_anew()
 
     async def replaced(self) -> str:
-        """Waits until another server answers."""
         return await self.pool.watch.replaced()
 
     async def close(self) -> None:
-        """Closes the pool."""
         await self.pool.close()

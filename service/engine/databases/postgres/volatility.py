@@ -1,9 +1,9 @@
-"""Which of PostgreSQL's functions depend on more than their arguments and what tables hold.
+"""PostgreSQL functions that depend on more than their arguments and table contents.
 
-*Invariants*: what is not known to be harmless is harmful. IMMUTABLE is believed of compiled functions only: one in SQL
-or a procedural language may read tables whatever it is declared.
+*Invariants*: a function that is not known to be harmless is volatile. IMMUTABLE is trusted for compiled functions only:
+one in SQL or a procedural language may read tables whatever its declaration.
 
-Not here: which functions a text calls (`describe`).
+Not here: the functions called by a text (`describe`).
 """
 
 import re
@@ -41,9 +41,9 @@ _CATALOG_TYPES = frozenset(
         "regcollation",
     }
 )
-#: Strings with the current time in them where they are read as a date or time, or as a range, array or row of such.
+#: Strings that denote the current time when read as a date or time, or as a range, array or row of such.
 _TIME_STRING = re.compile(r"(?<![a-z])(?:now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
-#: What a row has of its place and its transactions: it changes with every update, even one that changes no column.
+#: System columns of a row's place and transactions: they change with every update, even one that changes no column.
 _SYSTEM_COLUMNS = frozenset({"cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"})
 _TIME_FUNCTIONS = frozenset(
     {
@@ -56,7 +56,7 @@ _TIME_FUNCTIONS = frozenset(
         "uuidv7",
     }
 )
-#: STABLE functions that depend, beside their arguments, only on settings that every session of ours pins.
+#: STABLE functions that depend only on their arguments and on settings pinned in all sessions of this service.
 _ON_SETTINGS_ONLY = frozenset(
     {
         "array_to_json",
@@ -140,7 +140,7 @@ _ON_SETTINGS_ONLY = frozenset(
         "pg_collation_for",
     }
 )
-#: VOLATILE functions that change nothing, take no locks, and read no more than statistics or what SELECT reads.
+#: VOLATILE functions that change nothing, take no locks, and read only statistics or what SELECT reads.
 _HARMLESS = frozenset(
     {
         "random",
@@ -181,10 +181,10 @@ _COMPILED = frozenset({"c", "internal"})
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A row of ``pg_proc``."""
+    """Row of ``pg_proc``."""
 
     name: str
-    #: Whether it is PostgreSQL's own.
+    #: True for built-in functions.
     builtin: bool
     volatility: str
     language: str
@@ -192,7 +192,7 @@ class Function:
 
 
 def time_dependence(words: Words) -> str | None:
-    """Why a text depends on when, or by whom, it is run, as its words alone tell."""
+    """Returns why a text depends on the time or the user that runs it, by its words alone."""
     for word in sorted(words.bare & (_TIME_WORDS | _SESSION_WORDS | _CATALOG_TYPES)):
         if word in _TIME_WORDS:
             return f"{word.upper()} is the current time."
@@ -210,14 +210,14 @@ def time_dependence(words: Words) -> str | None:
 
 
 def side_effect(functions: Iterable[Function]) -> str | None:
-    """The name of one of these that may do more than read, as far as it is known: a compiled function that is VOLATILE
-    may do anything. What a function in another language does is up to those who made it, and to the login's grants."""
+    """Returns the name of a function with possible side effects: any compiled function that is VOLATILE. Functions in
+    other languages are the responsibility of their authors, and limited by the login's grants."""
     volatile = (f.name for f in functions if f.volatility == "v" and f.language in _COMPILED)
     return min((name for name in volatile if name not in _HARMLESS), default=None)
 
 
 def why_volatile(functions: Iterable[Function]) -> str | None:
-    """Why a call of one of these may depend on more than its arguments and what tables hold."""
+    """Returns why a call of one of these functions may depend on more than its arguments and table contents."""
     for function in sorted(functions, key=lambda f: f.name):
         name = function.name.upper()
         if function.builtin:
@@ -228,7 +228,7 @@ def why_volatile(functions: Iterable[Function]) -> str | None:
             return f"{name} depends on more than its arguments."
         if function.volatility != "i" or function.language not in _COMPILED or function.kind != "f":
             return (
-                f"{name} is a function of this database, {_VOLATILITIES[function.volatility]} and in the language"
-                f" {function.language}: what it depends on is not known."
+                f"{name} is a user-defined function, {_VOLATILITIES[function.volatility]} and in the language"
+                f" {function.language}: its dependencies are unknown."
             )
     return None

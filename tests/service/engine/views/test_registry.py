@@ -45,7 +45,7 @@ def test_another_format_is_not_guessed_at(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StateError, match="cannot be kept"):
+    with pytest.raises(StateError, match="cannot be written"):
         registry(tmp_path / "file" / "state", PUT).save()
 
 

@@ -39,12 +39,12 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql://app:secret@db", "lacks something"),
-        ("mysql://:secret@db/shop", "lacks something"),
-        ("postgres://app:secret@db/shop", "lacks something"),
+        ("mysql://app:secret@db", "is incomplete"),
+        ("mysql://:secret@db/shop", "is incomplete"),
+        ("postgres://app:secret@db/shop", "is incomplete"),
         ("mysql://app:secret@db:port/shop", "cannot be read"),
         ("mysql://app:secret@db/shop?sslca=x", "the parameter sslca"),
-        ("mysql://app:secret@db/shop?ssl-mode=maybe", "ssl-mode is one of"),
+        ("mysql://app:secret@db/shop?ssl-mode=maybe", "ssl-mode must be one of"),
     ],
 )
 def test_what_is_wrong_is_said_without_the_password(url: str, said: str) -> None:

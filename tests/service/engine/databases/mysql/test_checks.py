@@ -124,7 +124,7 @@ def test_rights(mariadb: MariaDatabase) -> None:
         (["CREATE TABLE t (a int) ENGINE = MEMORY"], "is a table of the engine MEMORY", True),
         (["CREATE VIEW t AS SELECT 1 AS a"], "is a view", False),
         (["CREATE SEQUENCE t"], "is a sequence", False),
-        (["CREATE TABLE t (a int) WITH SYSTEM VERSIONING"], "keeps its history in itself", False),
+        (["CREATE TABLE t (a int) WITH SYSTEM VERSIONING"], "is system-versioned", False),
         (["CREATE TABLE t (a int, b int INVISIBLE)"], "has invisible columns", False),
         (
             [
@@ -132,7 +132,7 @@ def test_rights(mariadb: MariaDatabase) -> None:
                 "CREATE TABLE t (id int PRIMARY KEY, p int, CONSTRAINT f FOREIGN KEY (p) REFERENCES p (id)"
                 " ON DELETE CASCADE)",
             ],
-            "has the foreign key f ON DELETE CASCADE to p: what that does to its rows is not in the binary log",
+            "has the foreign key f ON DELETE CASCADE to p: its changes of rows are not in the binary log",
             True,
         ),
         (
