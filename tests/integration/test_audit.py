@@ -142,7 +142,7 @@ def test_nothing_differs_under_writes(service: RunningService, module_database: 
         connection.close()
     assert found["differences"] == [], found
     views = by_view(found)
-    assert views["lucky"]["skipped"] == {"its answers are only good for a while": 0}
+    assert views["lucky"]["skipped"] == {"its answers expire": 0}
     assert {name: view["skipped"] for name, view in views.items() if view["skipped"]}.keys() == {"lucky"}
     assert {name: view["compared"] for name, view in views.items() if name in ("story", "newest", "some")} == {
         "story": 59,

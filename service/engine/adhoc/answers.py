@@ -1,6 +1,6 @@
-"""Queries in the engine process: which view one means, or else what the upstream answers.
+"""Answers of ad-hoc queries in the engine process: a matching view, or the upstream's result.
 
-Not here: the worker's side (`queries`).
+Not here: the worker's side (`service.worker`).
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from service.protocol.wire import ReadReply
 from service.settings.adhoc import AdhocSettings
 from service.settings.sections import HttpSettings
 
-#: How long the upstream's catalog is good for.
+#: Maximum age of the upstream's catalog.
 _CATALOG_S = 5.0
 _MAX_SQL = 20_000
-#: Of the time after which unused views are dropped, how often that is looked at.
+#: Interval of checks, as a fraction of the time after which unused views are dropped.
 _LOOKS = 4
 _MAX_LOOK_S = 30.0
 
 
 class AdhocAnswers:
-    """*State*: `_catalog`, the upstream's as it was at `_loaded_s`."""
+    """Answers queries. *State*: `_catalog`, the upstream's as of `_loaded_s`."""
 
     def __init__(
         self,
@@ -67,25 +67,24 @@ class AdhocAnswers:
         self._tidying: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Look after what is installed, until `close`."""
+        """Starts dropping unused views, until `close`."""
         if self._settings.enabled:
             long_texts.begin()
             self._tidying = asyncio.get_running_loop().create_task(self._tidy())
 
     async def close(self) -> None:
-        """Stop."""
         if self._tidying is not None:
             self._tidying.cancel()
             await asyncio.gather(self._tidying, return_exceptions=True)
         await self._installing.close()
 
     async def ask(self, sql: str, given: dict[str, Any], minimum: Position | None, *, run: bool) -> Match | ReadReply:
-        """The view that a query means; if there is none, or it is to `run` anyhow, the upstream's answer, which has all
-        of `minimum`. ApiError."""
+        """Returns the view that matches a query; without one, or with `run`, the upstream's result at a snapshot that
+        includes `minimum`. Raises `ApiError`."""
         if not self._settings.enabled:
             raise ApiError("forbidden", "Ad-hoc queries are disabled.", "Set [adhoc] enabled = true.")
         if len(sql) > _MAX_SQL:
-            raise ApiError("too_large", f"The SQL has {len(sql)} characters.", f"At most {_MAX_SQL} are read.")
+            raise ApiError("too_large", f"The SQL has {len(sql)} characters.", f"The maximum is {_MAX_SQL}.")
         try:
             spelling = await self._parsing.spelling(sql)
         except (InvalidQuery, UnsupportedQuery) as error:
@@ -101,7 +100,7 @@ class AdhocAnswers:
         return reply
 
     def counters(self) -> dict[str, int]:
-        """What happened since the start."""
+        """Counters since the start."""
         return {
             "adhoc_statements": self._running.statements,
             "adhoc_installed": self._installing.installed,
@@ -116,7 +115,7 @@ class AdhocAnswers:
             except UpstreamError as error:
                 if not self._catalog.tables:
                     raise upstream_problem(error) from None
-                # Views are read while the upstream is away: what means one still does.
+                # Views remain readable while the upstream is unavailable, so matching continues with the old catalog.
                 fresh = self._catalog
             self._loaded_s = monotonic()
             self._catalog = fresh

@@ -1,9 +1,9 @@
-"""A query that no view means: run upstream, as it is written.
+"""Execution of ad-hoc queries that match no view, by the upstream and unchanged.
 
-*Invariants*: what is run only reads, in a transaction that could not write; so many run at once, and so much is
-answered, as the settings say; who no longer waits for an answer has its query ended upstream, too.
+*Invariants*: queries only read, in a read-only transaction; concurrency and result size are limited by the settings; an
+abandoned query is cancelled upstream, too.
 
-Not here: which queries mean a view (`match`).
+Not here: matching (`match`).
 """
 
 import asyncio
@@ -35,18 +35,18 @@ from service.protocol.wire import AnswerSource, ReadReply
 from service.settings.adhoc import AdhocSettings
 from service.web.arguments import Arguments
 
-#: What the upstream says of a text is asked again after so long: tables change.
+#: Maximum age of the upstream's description of a text: tables change.
 _KNOWN_S = 30.0
 _MAX_KNOWN = 1000
-#: What is queued behind those that run, for each of them.
+#: Queue length for each running query.
 _WAITING = 50
-#: Faults of the query, not of the database.
+#: Errors caused by the query, not by the database.
 _REFUSALS = frozenset({"missing", "denied"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A statement that the upstream would run."""
+    """Statement accepted by the upstream."""
 
     described: Described
     arguments: Arguments
@@ -55,12 +55,12 @@ class _Known:
 
 @dataclass(slots=True)
 class Running:
-    """Runs queries. *State*: `_known`, what the upstream said of the latest texts."""
+    """Runs queries. *State*: `_known`, descriptions of the latest texts."""
 
     upstream: Upstream
     settings: AdhocSettings
     visible: Visibility
-    #: Shared with lookups: connections are left for heartbeats.
+    #: Shared with lookups, so that connections remain for heartbeats.
     slots: Slots
     parsing: Parsing
     max_keys: int
@@ -73,7 +73,7 @@ class Running:
         self._own = asyncio.Semaphore(self.settings.concurrent_queries)
 
     async def run(self, spelling: Spelling, given: dict[str, Any], minimum: Position | None) -> ReadReply:
-        """The upstream's answer, as it is now, with all of `minimum`. ApiError."""
+        """Returns the upstream's current result, at a snapshot that includes `minimum`. Raises `ApiError`."""
         if self._waiting >= _WAITING * self.settings.concurrent_queries:
             raise ApiError(
                 "overloaded", "Too many ad-hoc queries are waiting for the database.", "Try again in a moment."
@@ -128,14 +128,14 @@ def _answer(described: Described, found: ForwardRows) -> StoredAnswer:
 
 
 def invalid(sql: str, error: Any) -> ApiError:
-    """What a query is answered that is none: an InvalidQuery or UnsupportedQuery, with its place."""
+    """Returns the problem of an InvalidQuery or UnsupportedQuery, with its place."""
     return ApiError("query_invalid", error.reason, getattr(error, "hint", None), members=place(sql, error.span))
 
 
 def problem_of(error: UpstreamError) -> ApiError:
-    """What the upstream did not do, as the client's fault if it is that."""
+    """Returns the problem of an upstream failure, as the client's error if it is one."""
     if error.code in _REFUSALS:
-        return ApiError("query_invalid", f"The database refuses it: {error.told}")
+        return ApiError("query_invalid", f"The database rejects the query: {error.told}")
     if error.code == "too_large":
         return ApiError("too_large", error.told, "Request fewer rows, for example by a LIMIT.")
     if error.code == "timeout":

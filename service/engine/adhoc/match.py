@@ -1,15 +1,15 @@
-"""Which registered view means what a query means, and which values of its parameters.
+"""Matching of ad-hoc queries with registered views and values of their parameters.
 
-*Theory*: two ways to know. The same words, with constants or parameters at the same places, mean the same to any
-database (`dataflow.sql.spelling`). And equal plans are equal relations: where every constant that can be a parameter is
-made one, in the query and in the view, equal plans mean that the two are one family of queries, so equal values have
-equal answers. What the view has as a constant must then be the same constant, and a constant of the query that becomes
-a parameter's value must be one that compares as the parameter does.
+*Theory*: two criteria. Equal tokens, with constants or parameters at the same places, are equivalent in any database
+(`dataflow.sql.spelling`). And equal plans are equal relations: if all constants that can be parameters are replaced by
+parameters, in the query and in the view, equal plans mean that both belong to one family of queries, so equal values
+have equal results. A constant of the view must then equal the query's constant, and a constant of the query that
+becomes a parameter's value must compare as the parameter does.
 
-*Invariants*: views whose answers are not the upstream's of one moment to whoever asks never match: those with claims,
-that expire, or are served stale or in another form.
+*Invariants*: views whose answers may differ from the upstream's current result for any reader never match: those with
+claims, that expire, or that are served stale or in another form.
 
-Not here: what is done with a query that no view means (`execution`, `promotion`).
+Not here: queries without a matching view (`execution`, `promotion`).
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.protocol.adhoc import Match
 
 _MAX_PLANS = 1000
-#: Larger queries are not planned: words and operators (`Spelling.size`), characters.
+#: Maximum size of queries that are planned: tokens (`Spelling.size`), characters.
 _MOST_WORDS, _MOST_CHARACTERS = 400, 4000
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A view that queries may mean."""
+    """View that queries may match."""
 
     installed: InstalledView
     info: ViewInfo
@@ -44,22 +44,22 @@ class _Candidate:
 
 @dataclass(slots=True)
 class Matcher:
-    """*Maintains*: `_by_words` and `_by_plan` have the views of `_seen`, planned with `_catalog`."""
+    """Matches queries. *Maintains*: `_by_words` and `_by_plan` index the views of `_seen`, planned with `_catalog`."""
 
     registry: ViewRegistry
     info: Callable[[ViewId], ViewInfo]
     parsing: Parsing
-    #: One query after the other: there are pauses between the steps.
+    #: Serializes queries, since the loop runs other tasks between the steps.
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _seen: frozenset[ViewId] = frozenset()
     _catalog: Catalog = field(default_factory=Catalog)
     _by_words: dict[str, list[_Candidate]] = field(default_factory=dict)
     _by_plan: dict[tuple[bool, View], list[_Candidate]] = field(default_factory=dict)
-    #: Plans of queries by what is the same for all of their spellings.
+    #: Plans of queries, by the part common to all of their spellings.
     _plans: OrderedDict[Any, View | None] = field(default_factory=OrderedDict)
 
     async def match(self, spelling: Spelling, catalog: Catalog) -> Match | None:
-        """The view that a query means, as the tables are in `catalog`."""
+        """Returns the view that matches a query, for the tables of `catalog`."""
         async with self._one:
             await self._follow(catalog)
             return await self._match(spelling, catalog)
@@ -72,7 +72,7 @@ class Matcher:
         return await self._by_plans(spelling, catalog)
 
     async def _by_plans(self, spelling: Spelling, catalog: Catalog) -> Match | None:
-        # What a cast does to a value is not in the plan.
+        # The plan does not contain the effect of a cast on a value.
         if not is_planned(spelling) or any(site.cast for site in spelling.sites):
             return None
         for outer in (False, True):
@@ -89,7 +89,7 @@ class Matcher:
         return None
 
     async def _follow(self, catalog: Catalog) -> None:
-        """Take over what has changed."""
+        """Updates the index after changes of views or catalog."""
         candidates = list(self._candidates())
         seen = frozenset(installed.id for installed in candidates)
         if seen == self._seen and catalog == self._catalog:
@@ -129,8 +129,8 @@ class Matcher:
                 self._by_plan.setdefault((outer, plan), []).append(candidate)
 
     async def _plan(self, spelling: Spelling, *, outer: bool) -> View | None:
-        """The plan of the family of queries that are equal but for the values at the open sites; named by their order.
-        None if there is none."""
+        """Returns the plan of the family of queries that differ only in the values at the open sites, which are named
+        by their order. None if it has none."""
         sites = spelling.open_sites(outer=outer)
         others = tuple((site.kind, site.values) for site in spelling.sites if site not in sites)
         same = (spelling.words, others, outer)
@@ -147,12 +147,12 @@ class Matcher:
 
 
 def is_planned(spelling: Spelling) -> bool:
-    """Whether planning it does not take too long."""
+    """True if the query is small enough to be planned."""
     return spelling.size <= _MOST_WORDS and len(spelling.sql) <= _MOST_CHARACTERS
 
 
 def _is_plain(installed: InstalledView) -> bool:
-    """Whether its answers are what the upstream answers."""
+    """True if the view's answers equal the upstream's results."""
     serving = installed.definition.options.serving
     return (
         installed.status is Status.READY
@@ -168,7 +168,7 @@ def _is_plain(installed: InstalledView) -> bool:
 
 
 def _bound(asked: Sequence[Site], candidate: _Candidate, known: Sequence[Site], dialect: str) -> Match | None:
-    """The values of a view's parameters at its sites, which are the query's; None if they do not fit."""
+    """Returns the values of a view's parameters at its sites, taken from the query; None if they do not fit."""
     if len(asked) != len(known):
         return None
     types = {p.name: p for p in reversed(candidate.info.parameters)}
@@ -197,10 +197,10 @@ def _bound(asked: Sequence[Site], candidate: _Candidate, known: Sequence[Site], 
 
 
 def fits(site: Site, kind: SqlType, dialect: str) -> bool:
-    """Whether constants are compared with what is of that type as a parameter of the type is.
+    """True if constants at the site compare like parameters of the type.
 
-    PostgreSQL: a string is taken for the type of the other side; a number is not (of ``float4`` it makes more digits),
-    but integers and ``numeric`` are compared as numbers whichever of them they are.
+    PostgreSQL: a string takes the type of the other operand; a number does not (for ``float4`` it has more digits), but
+    integers and ``numeric`` compare as numbers in any combination.
     """
     if kind.kind not in ("base", "enum") or not kind.takes_parameters:
         return False

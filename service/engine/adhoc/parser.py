@@ -1,6 +1,6 @@
-"""Parses and plans the SQL texts of clients, one long one at a time.
+"""Parser and planner of clients' SQL texts; long ones run one at a time.
 
-Not here: bounds on texts (`dataflow.sql.spelling`, `dataflow.sql.parse`).
+Not here: limits on texts (`dataflow.sql.spelling`, `dataflow.sql.parse`).
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from service.ground.long_texts import beside
 
 @dataclass(slots=True)
 class Parsing:
-    """In the dialect of the upstream."""
+    """Parses and plans in the upstream's dialect."""
 
     following: FollowedTables
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def spelling(self, sql: str) -> Spelling:
-        """As `spelling_of`."""
+        """Like `spelling_of`."""
         async with self._one:
             return await beside(sql, spelling_of, sql, self.following.catalog.dialect)
 
     async def statement(self, sql: str) -> Statement:
-        """As `statement_of`."""
+        """Like `statement_of`."""
         async with self._one:
             return await beside(sql, statement_of, sql, self.following.catalog.dialect)
 
     async def plan(self, sql: str, catalog: Catalog) -> View:
-        """As `plan_view`, of a view without a name."""
+        """Like `plan_view`, for a view without a name."""
         async with self._one:
             return await beside(sql, plan_view, "", sql, catalog)

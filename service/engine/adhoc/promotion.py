@@ -1,9 +1,9 @@
-"""Queries that are asked again and again become views, and cease to be when nobody asks them any more.
+"""Promotion: frequent ad-hoc queries become views, which are dropped when they are no longer read.
 
-*Invariants*: there are at most as many as the settings say; none outlives the process, since what is asked again is
-seen again; a view that a user makes of one is the user's from then on.
+*Invariants*: their number is limited by the settings; none outlives the process; a view that a user puts under the same
+name belongs to the user.
 
-Not here: planning and installing (`service.runtime`).
+Not here: planning and installing (`service.engine.views`).
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from service.settings.adhoc import AdhocSettings
 log = structlog.get_logger()
 
 _MAX_SEEN = 10_000
-#: Reads of a view by all workers, as far as they have told.
+#: Reads of a view reported by all workers.
 ReadsOf = Callable[[str], int]
 
 
 @dataclass(slots=True)
 class _Installed:
-    """A view that was made. `reads` is how many it had when that was looked at last, `since_s` when it had fewer."""
+    """Promoted view. `reads`: the count at the last check; `since_s`: when the count last changed."""
 
     reads: int
     since_s: float
@@ -45,7 +45,8 @@ class _Installed:
 
 @dataclass(slots=True)
 class Installing:
-    """*State*: `_seen`, how often queries were run, the one seen last at the end; `_made`, the views by name."""
+    """Promotes and drops views. *State*: `_seen`, counts of queries, most recent last; `_made`, promoted views by
+    name."""
 
     changes: Changes
     registry: ViewRegistry
@@ -59,7 +60,7 @@ class Installing:
     _task: asyncio.Task[None] | None = None
 
     def count(self, spelling: Spelling) -> None:
-        """A query was run upstream."""
+        """Counts a query that was run upstream."""
         name = name_of(spelling)
         times = self._seen.pop(name, 0) + 1
         self._seen[name] = times
@@ -67,11 +68,11 @@ class Installing:
             self._seen.popitem(last=False)
         wanted = is_planned(spelling) and self.settings.install_after and times >= self.settings.install_after
         if wanted and len(self._made) < self.settings.max_views and self._task is None:
-            # One after the other: what is still asked then has its turn later.
+            # Serialized: queries that remain frequent are promoted later.
             self._task = asyncio.get_running_loop().create_task(self._install(name, spelling))
 
     async def close(self) -> None:
-        """Stop what is being installed."""
+        """Cancels a running promotion."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -80,25 +81,25 @@ class Installing:
         try:
             sql = await self._best(name, spelling)
             if sql is None or name in self.registry.views:
-                # Counted anew, so that it is not tried all the time.
+                # Restart the count, so that a failed promotion is not retried at once.
                 self._seen[name] = -self.settings.install_after * 9
                 return
             await self.changes.install(Definition(name, sql, Origin.ADHOC))
             self._made[name] = _Installed(0, monotonic())
             self._seen.pop(name, None)
             self.installed += 1
-            log.info("a query that is asked often is a view now", view=name)
+            log.info("frequent query promoted to a view", view=name)
         except ApiError as error:
             self._seen[name] = -self.settings.install_after * 9
-            log.info("a query that is asked often cannot be a view", view=name, reason=str(error))
+            log.info("frequent query cannot be a view", view=name, reason=str(error))
         except Exception:
-            log.exception("a query that is asked often could not be made a view", view=name)
+            log.exception("frequent query could not be promoted to a view", view=name)
         finally:
             self._task = None
 
     async def _best(self, name: str, spelling: Spelling) -> str | None:
-        """The SQL of a view that answers this query: one kept incrementally if there is any, with as many of its
-        constants as parameters as can be. ApiError of the last one tried, if none can be a view."""
+        """Returns the SQL of a view that answers this query: incremental if possible, with as many constants as
+        possible turned into parameters. Raises the last `ApiError` if no form can be a view."""
         refreshed: str | None = None
         failed: ApiError | None = None
         for sql, names in _texts(spelling):
@@ -117,7 +118,7 @@ class Installing:
         return refreshed
 
     def _takes(self, plan: ViewPlan, names: Mapping[Site, str]) -> bool:
-        """Whether this query's own constants could be values of the view's parameters."""
+        """True if the query's own constants are possible values of the view's parameters."""
         types = {p.name: p for p in reversed(_parameters(plan))}
         return all(
             site.kind is SiteKind.PARAMETER or fits(site, types[name].type, self.following.catalog.dialect)
@@ -125,7 +126,7 @@ class Installing:
         )
 
     async def tidy(self) -> None:
-        """Drop what was not read for long, and forget what is not ours any more."""
+        """Drops views that were not read for long, and forgets views that users have taken over."""
         now = monotonic()
         for name, made in list(self._made.items()):
             registered = self.registry.views.get(name)
@@ -142,16 +143,16 @@ class Installing:
         try:
             await self.changes.drop(name)
         except ApiError as error:
-            log.info("a view that nobody asks for stays", view=name, reason=str(error))
+            log.info("unused view cannot be dropped", view=name, reason=str(error))
             return
         del self._made[name]
         self.dropped += 1
-        log.info("a view that nobody asks for is dropped", view=name)
+        log.info("unused view dropped", view=name)
 
 
 def name_of(spelling: Spelling) -> str:
-    """The name of the view of all queries that are spelt so, whatever the values at their sites; names of parameters do
-    not matter, but which of them are the same."""
+    """Returns the name of the view for all queries of this spelling, with any values at their sites; names of
+    parameters do not matter, but which of them are equal does."""
     numbers = {name: str(n) for n, name in enumerate(spelling.parameters)}
     kinds = [numbers[site.name] if site.kind is SiteKind.PARAMETER else site.kind.value for site in spelling.sites]
     text = "\n".join([spelling.words, *kinds])
@@ -164,7 +165,8 @@ def _parameters(plan: ViewPlan) -> tuple[ParameterInfo, ...]:
 
 
 def _texts(spelling: Spelling) -> Iterator[tuple[str, dict[Site, str]]]:
-    """The SQL with all constants at sites as parameters, with those that decide which rows are shown, with none."""
+    """Yields the SQL with all constants at sites as parameters, with those outside of LIMIT and OFFSET, and with
+    none."""
     own = {name: f"p{n + 1}" for n, name in enumerate(spelling.parameters)}
     tried: set[str] = set()
     parameters = tuple(site for site in spelling.sites if site.kind is SiteKind.PARAMETER)

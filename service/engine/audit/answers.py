@@ -1,6 +1,6 @@
-"""Asks the upstream for cached keys anew: the view's own SQL with the key's values.
+"""Fresh upstream results for cached keys: the view's own SQL with the key's values.
 
-Not here: by Spark (`spark`), what is made of the answers (`comparison`).
+Not here: by Spark (`spark`), the comparison (`comparison`).
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from service.engine.reads.forwards import forward_query
 from service.engine.upstream.results import UpstreamError
 from service.leaf_store.catalog import ViewInfo
 
-#: Connections at once, of as many as the service may have.
+#: Maximum concurrent connections, out of the service's own limit.
 CONNECTIONS = 4
-LATE = "there was no time left"
+LATE = "the audit's time was up"
 
 
 class AuditQuestion(NamedTuple):
-    """A key and what to run for it, with the texts of $1, $2 …"""
+    """Key and its query, with the texts of $1, $2 …"""
 
     stored: CopiedKey
     sql: str
@@ -31,7 +31,7 @@ class AuditQuestion(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A key and the upstream's rows; or why there are none."""
+    """Key and the upstream's rows, or the reason why they are missing."""
 
     stored: CopiedKey
     rows: list[Row] | str
@@ -40,7 +40,7 @@ class Answered(NamedTuple):
 def questions_of(
     picture: Picture, views: Mapping[ViewId, Audited], infos: Mapping[ViewId, ViewInfo]
 ) -> Iterator[AuditQuestion]:
-    """What to run for each key of a picture."""
+    """Returns the query of each key of a copy."""
     for stored in picture:
         view = views[ViewId(stored.view)]
         if isinstance(view.plan.view, RefreshView):
@@ -53,8 +53,8 @@ def questions_of(
 async def ask_directly(
     held: HeldSnapshots, questions: Iterator[AuditQuestion], pool_size: int, until: float
 ) -> AsyncGenerator[Answered, None]:
-    """The answers, over a few connections, in any order. What is not asked by `until` (of the monotonic clock) has
-    none. Raises UpstreamError if there is no connection."""
+    """Yields results in any order, over a few connections. Queries not started by `until` (monotonic clock) have none.
+    Raises UpstreamError without a connection."""
     found: asyncio.Queue[Answered | None] = asyncio.Queue(maxsize=2 * CONNECTIONS)
 
     async def work(reader: SnapshotReader) -> None:
@@ -79,7 +79,7 @@ async def ask_directly(
 
 
 async def _next(found: "asyncio.Queue[Answered | None]", workers: "Sequence[asyncio.Future[None]]") -> Answered | None:
-    """The next answer; whatever went wrong in a worker is raised."""
+    """Returns the next result; raises a worker's error."""
     getting = asyncio.ensure_future(found.get())
     try:
         while not getting.done():
@@ -101,7 +101,7 @@ async def _asked(reader: SnapshotReader, question: AuditQuestion, until: float) 
     except UpstreamError as error:
         if error.retryable:
             raise
-        return Answered(question.stored, f"the upstream refused the question: {error.told}")
+        return Answered(question.stored, f"the upstream rejected the query: {error.told}")
     return Answered(question.stored, rows)
 
 

@@ -1,12 +1,11 @@
-"""Audits, as the engine process has them: one at a time, in a process of its own that is brought to a snapshot.
+"""Audits in the engine process: one at a time, run by a child process at a snapshot that the engine is brought to.
 
-Nothing is applied while the job takes a snapshot and until the engine is exactly there (`service.engine.loop.hold`);
-that is tried again with another snapshot if transactions cross. Once the job has its read transaction the stream goes
-on.
+The stream is held while the job takes a snapshot and until the engine is exactly there (`service.engine.loop.hold`); if
+transactions cross, another snapshot is tried. Once the job has its read transaction, the stream continues.
 
-*Invariants*: while an audit runs, another is refused. Holding takes at most `HOLD_S` each time, with pauses between.
+*Invariants*: while an audit runs, another one is refused. Each hold takes at most `HOLD_S`, with pauses between.
 
-Not here: what is compared, and how (`job`).
+Not here: the comparison (`job`).
 """
 
 import asyncio
@@ -35,59 +34,59 @@ from service.settings.stack import Settings
 
 log = structlog.get_logger()
 
-#: Nothing is applied for so long at most: longer where the stream comes through Kafka.
+#: Maximum duration of a hold: longer if the stream comes through Kafka.
 HOLD_S, KAFKA_HOLD_S = 0.25, 2.0
-#: How often a snapshot is tried to be met, and the pauses between.
+#: Maximum number of snapshots tried, and the pause between them.
 TRIES = 60
 _PAUSE_S = 0.05
-#: The largest line that a job says: its result.
+#: Maximum line from the job: its result.
 _LINE_BYTES = 64 << 20
-#: The process's start, and what it needs for anything but comparing.
+#: Time for the process's start and for everything but comparing.
 _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What to look at."""
+    """Options of an audit."""
 
     #: None: all views.
     views: Sequence[str] | None = None
-    #: So many keys of each view.
+    #: Random keys of each view.
     sample: int | None = None
     way: Way = "direct"
-    #: Differences that are said in full.
+    #: Differences reported in full.
     shown: int = 20
     time_s: float = 600.0
 
 
 @dataclass(slots=True)
 class AuditState:
-    """``none``, ``running``, ``done`` or ``failed``; what there is of the rest."""
+    """Status ``none``, ``running``, ``done`` or ``failed``, with the available results."""
 
     status: str = "running"
     way: str = "direct"
     text: str = "starting"
     done: int = 0
     keys: int = 0
-    #: Where the engine was.
+    #: Version at which the engine was compared.
     version: str | None = None
-    #: Snapshots that were taken until one was met, and for how long nothing was applied, the longest and in all.
+    #: Number of snapshots tried, and the longest and total time of holds.
     tries: int = 0
     held_max_ms: float = 0.0
     held_ms: float = 0.0
     seconds: float = 0.0
     views: list[dict[str, Any]] = field(default_factory=list)
     differences: list[dict[str, Any]] = field(default_factory=list)
-    #: Why it failed.
+    #: Reason of a failure.
     reason: str | None = None
 
 
 class AuditFailed(Exception):
-    """There is no result; the text says why."""
+    """Audit without a result; the text gives the reason."""
 
 
 class Audits:
-    """*State*: `_state`, the audit that runs, or the last one; None before the first."""
+    """Runs audits. *State*: `_state`, the running or latest audit; None before the first."""
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class Audits:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, wanted: AuditOptions) -> dict[str, Any]:
-        """Starts one. Raises `ApiError`."""
+        """Starts an audit. Raises `ApiError`."""
         if self._task is not None and not self._task.done():
             raise ApiError("audit_running", "An audit is already running; GET /v1/audit returns its progress.")
         audited, left_out = self._views(wanted)
@@ -118,17 +117,17 @@ class Audits:
         return asdict(state)
 
     def state(self) -> dict[str, Any]:
-        """How far it is, or what was found."""
-        return asdict(self._state or AuditState("none", text="there was no audit since the engine process started"))
+        """Returns the progress or the result."""
+        return asdict(self._state or AuditState("none", text="no audit since the engine process started"))
 
     async def close(self) -> None:
-        """Ends the one that runs."""
+        """Cancels the running audit."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _views(self, wanted: AuditOptions) -> tuple[tuple[Audited, ...], list[ViewResult]]:
-        """The views to look at, and results of those that cannot be."""
+        """Returns the views to audit, and results for those that cannot be audited."""
         names = sorted(self._registry.views) if wanted.views is None else wanted.views
         audited, left_out = [], []
         for name in names:
@@ -140,7 +139,7 @@ class Audits:
             if installed is None or installed.tombstone or installed.status is not Status.READY:
                 left_out.append(ViewResult(name, tier, skipped={f"the view is {registered.status.value}": 0}))
             elif installed.plan.tier is Tier.TTL:
-                left_out.append(ViewResult(name, tier, skipped={"its answers are only good for a while": 0}))
+                left_out.append(ViewResult(name, tier, skipped={"its answers expire": 0}))
             else:
                 audited.append(Audited(installed.id, name, installed.plan))
         return tuple(audited), left_out
@@ -156,10 +155,13 @@ class Audits:
         except AuditFailed as failure:
             state.status, state.reason = "failed", str(failure)
         except TimeoutError:
-            state.status, state.reason = "failed", "The audit took too long."
+            state.status, state.reason = "failed", "The audit exceeded its time limit."
         except Exception:
             log.exception("the audit failed")
-            state.status, state.reason = "failed", "The audit failed inside the service; its log says more."
+            state.status, state.reason = (
+                "failed",
+                "The audit failed because of an internal error; the service's log has the cause.",
+            )
         state.seconds = round(perf_counter() - started, 3)
         said = log.error if any(view["differences"] for view in state.views) else log.info
         said(
@@ -192,8 +194,8 @@ class Audits:
         state.differences = result["differences"]
 
     async def _meet(self, child: "_Child", state: AuditState) -> None:
-        """Brings the engine to a snapshot, and has the job look into the store there."""
-        # Until the first one is there the process has to start and connect: nobody waits for that.
+        """Brings the engine to a snapshot at which the job copies the leaf store."""
+        # Before the first snapshot the process has to start and connect, which must not extend a hold.
         try:
             await self._taken(child)
         except HoldLost as lost:
@@ -202,10 +204,10 @@ class Audits:
         last = ""
         for number in range(TRIES):
             state.tries = number + 1
-            state.text = "waiting for a snapshot that the engine can be brought to"
+            state.text = "waiting for a snapshot that the engine can reach"
             hold = self._hold()
             if hold is None or not self._dispatcher.running:
-                raise AuditFailed("There is no change stream from the database right now.")
+                raise AuditFailed("The change stream from the database is down.")
             started = perf_counter()
             try:
                 async with hold.held(limit_s):
@@ -214,7 +216,7 @@ class Audits:
                     state.text, state.version = "copying the leaf store", version_text(met)
                     await child.do("keep")
                     return
-                last = "transactions became visible in another order than they were logged in"
+                last = "transactions became visible in another order than in the log"
             except HoldLost as lost:
                 last = str(lost)
                 child.forget()
@@ -223,10 +225,13 @@ class Audits:
                 state.held_ms = round(state.held_ms + took_ms, 1)
                 state.held_max_ms = max(state.held_max_ms, took_ms)
             await asyncio.sleep(_PAUSE_S)
-        raise AuditFailed(f"No snapshot could be met in {TRIES} tries: {last}. Try again when less is written.")
+        raise AuditFailed(
+            f"The engine reached no snapshot in {TRIES} attempts: {last}. Try again when fewer writes occur."
+        )
 
     async def _met(self, child: "_Child", hold: Hold) -> Position | None:
-        """Where the engine was when the job looked; None if it cannot be where the snapshot is. Raises `HoldLost`."""
+        """Returns the engine's position when the job opened the leaf store; None if the engine cannot reach the
+        snapshot. Raises `HoldLost`."""
         taken = await self._taken(child)
         self._reach(taken.bound)
         if not await hold.cut(taken.snapshot, taken.bound):
@@ -250,40 +255,40 @@ class Audits:
 
 
 class _Child:
-    """The job's process: lines to and from it. What it says of how far it is goes into the state."""
+    """Job process and its lines of input and output; progress lines update the state."""
 
     def __init__(self, process: asyncio.subprocess.Process, state: AuditState) -> None:
         self._process = process
         self._state = state
-        #: Answers to questions that nobody waits for any more.
+        #: Replies that no caller waits for.
         self._owed = 0
         self._asked = 0
 
     async def send(self, data: bytes) -> None:
-        """To its standard input."""
+        """Writes to its standard input."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(data)
             await self._process.stdin.drain()
         except ConnectionError:
-            raise AuditFailed("The audit's process ended; the log says why.") from None
+            raise AuditFailed("The audit's process ended; the service's log has the cause.") from None
 
     async def do(self, what: str) -> None:
-        """One line to it."""
+        """Sends a command."""
         self._asked += 1
         await self.send(orjson.dumps({"do": what}) + b"\n")
 
     def forget(self) -> None:
-        """Nobody waits for the answers that are still to come."""
+        """Ignores the replies that are still outstanding."""
         self._owed = self._asked
 
     async def said(self, kind: str) -> Any:
-        """The next that it says of this kind. Raises `AuditFailed`."""
+        """Returns the next message of this kind. Raises `AuditFailed`."""
         assert self._process.stdout is not None
         while True:
             line = await self._process.stdout.readline()
             if not line:
-                raise AuditFailed("The audit's process ended; the log says why.")
+                raise AuditFailed("The audit's process ended; the service's log has the cause.")
             ((found, value),) = orjson.loads(line).items()
             if found == "failed":
                 raise AuditFailed(value)
@@ -299,7 +304,7 @@ class _Child:
                 return value
 
     async def end(self) -> None:
-        """It ends with its standard input."""
+        """Ends the process by closing its standard input."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -1,9 +1,9 @@
-"""A key's cached rows against those that the upstream has now: bags, and their order as far as SQL says it.
+"""Comparison of a key's cached rows with the upstream's: as bags, and in order as far as SQL defines it.
 
-Rows that tie may be in any order, and any of them may be the last one before a LIMIT: what differs only in that is no
-difference. Which rows tie is judged by the first column of the ORDER BY, where readers see it.
+Rows that tie may have any order, and any of them may be the last before a LIMIT; such differences do not count. Ties
+are determined by the first column of the ORDER BY, if readers see it.
 
-Not here: where rows come from (`leaf_copy`, `job`).
+Not here: sources of the rows (`leaf_copy`, `job`).
 """
 
 import re
@@ -20,11 +20,11 @@ from service.engine.audit.messages import Audited, Difference
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.render import compile_row, unique_names
 
-#: Rows of a difference that are said.
+#: Maximum rows reported for a difference.
 SHOWN_ROWS = 5
 _LIMITED = re.compile(r"\b(limit|fetch|offset)\b", re.IGNORECASE)
-#: Why a difference is not one for sure.
-TIED = "rows tie at a LIMIT, and no column that readers see says which"
+#: Reason why a difference is not certain.
+TIED = "rows tie at a LIMIT, and no visible column distinguishes them"
 
 
 class Comparison:
@@ -45,7 +45,7 @@ class Comparison:
         self._first = _first_order_column(view)
 
     def compare(self, stored: CopiedKey, rows: Sequence[Row]) -> Difference | str | None:
-        """What differs; or, as a text, why that cannot be said."""
+        """Returns the difference, if any; or, as a text, why it cannot be determined."""
         there = list(map(self._json, rows))
         if stored.prefix:
             there = there[: len(stored.rows)]
@@ -69,8 +69,8 @@ class Comparison:
         return [orjson.loads(row)[self._first] for row in rows]
 
     def _tie(self, stored: Sequence[bytes], there: Sequence[bytes], differing: Counter[bytes]) -> bool:
-        """Whether all rows that differ may tie with the last ones, which a LIMIT chooses from, or with the first, where
-        an OFFSET does."""
+        """True if all differing rows may tie with the last ones, from which a LIMIT chooses, or with the first, if
+        there is an OFFSET."""
         if len(stored) != len(there):
             return False
         if self._first is None:
@@ -102,7 +102,7 @@ def _has_limit(info: ViewInfo) -> bool:
 
 
 def _first_order_column(view: Audited) -> str | None:
-    """The name under which readers see what answers are sorted by first."""
+    """Returns the visible name of the first sort column."""
     plan = view.plan.view
     if not isinstance(plan, View) or not plan.order:
         return None

@@ -1,6 +1,6 @@
-"""A snapshot of the upstream that is held open while questions are asked at it.
+"""Interface of an upstream snapshot that is held open for queries.
 
-Not here: how any database does that (`postgres`, `mysql`); bringing the engine to it (`service.engine.loop.hold`).
+Not here: implementations (`postgres`, `mysql`); bringing the engine to it (`service.engine.loop.hold`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from service.settings.stack import Settings
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a snapshot saw; all of that is in the stream by `bound`. `name`: others can import it under that."""
+    """Visibility of a snapshot, all of which is in the stream by `bound`. Other sessions can import it as `name`."""
 
     snapshot: UpstreamSnapshot
     bound: int
@@ -26,32 +26,33 @@ class Taken:
 
 
 class SnapshotReader(Protocol):
-    """Asks at the snapshot, one question at a time."""
+    """Runs queries at the snapshot, one at a time."""
 
     async def ask(self, sql: str, parameters: Sequence[str | None]) -> tuple[list[Row], tuple[AnswerColumn, ...]]:
-        """The rows of a query, and its columns. Raises UpstreamError; the next question can be asked all the same."""
+        """Returns the rows of a query, and its columns. Raises UpstreamError, after which further queries are
+        possible."""
         ...
 
 
 class HeldSnapshots(Protocol):
-    """One snapshot after the other, the last of which is kept."""
+    """Successive snapshots, of which the latest is held."""
 
-    #: Why Spark cannot read at it, if it cannot.
+    #: Reason why Spark cannot read at it, if any.
     alone: str | None
 
     async def take(self) -> Taken:
-        """Let go of the last one, and take another. Raises UpstreamError."""
+        """Releases the latest snapshot and takes another. Raises UpstreamError."""
         ...
 
     def readers(self, most: int) -> AbstractAsyncContextManager[Sequence[SnapshotReader]]:
-        """Up to so many that read at the last one. Raises UpstreamError."""
+        """Opens at most `most` readers at the latest snapshot. Raises UpstreamError."""
         ...
 
 
 def open_held(settings: Settings, tables: Iterable[str]) -> tuple[Upstream, AbstractAsyncContextManager[HeldSnapshots]]:
-    """An upstream of these settings, to be closed, and what holds a snapshot of it, of these tables."""
+    """Returns an upstream of these settings, which the caller closes, and a holder of snapshots of these tables."""
     upstream = open_upstream(settings)
-    # What is not installed cannot be the upstream either.
+    # A driver that is not installed cannot be the upstream's.
     from service.engine.databases.postgres.upstream import PostgresUpstream
 
     if isinstance(upstream, PostgresUpstream):

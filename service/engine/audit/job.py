@@ -1,9 +1,9 @@
-"""The process of one audit: ``python -m service.engine.audit.job``, a child of the engine process.
+"""Process of one audit: ``python -m service.engine.audit.job``, a child of the engine process.
 
-It takes snapshots of the upstream when it is told to, looks into the leaf store when the engine is where the last of
-them is, copies what is there, asks for all of it anew, and says what differs. The engine's loop does nothing of that.
+On command, it takes snapshots of the upstream, opens the leaf store when the engine is at the latest of them, copies
+its contents, queries all of it upstream, and reports differences. None of that runs on the engine's loop.
 
-*Invariants*: it ends with its parent. Whatever it says of the upstream's errors holds no password.
+*Invariants*: it ends with its parent; reported upstream errors contain no password.
 
 Not here: bringing the engine to the snapshot (`audits`, `service.engine.loop.hold`).
 """
@@ -38,9 +38,9 @@ from service.protocol.child import receive_configuration
 
 log = structlog.get_logger()
 
-#: Readers and the engine come first.
+#: Lower priority than readers and the engine.
 NICE = 10
-#: Between two lines that say how far it is.
+#: Interval of progress lines.
 _TELL_S = 0.5
 
 
@@ -54,23 +54,23 @@ class Talk:
         def listen() -> None:
             for line in sys.stdin.buffer:
                 loop.call_soon_threadsafe(self._lines.put_nowait, orjson.loads(line))
-            # Whoever wanted to know is gone.
+            # The engine process has ended.
             os._exit(1)
 
         threading.Thread(target=listen, name="parent", daemon=True).start()
 
     async def told(self) -> str:
-        """What to do next."""
+        """Returns the next command."""
         return str((await self._lines.get())["do"])
 
     def say(self, **what: Any) -> None:
-        """One line."""
+        """Writes one line."""
         sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
         sys.stdout.buffer.flush()
 
 
 class AuditRun:
-    """One audit. *State*: `results`, by view; `differences`, the first of them."""
+    """One audit. *State*: `results`, by view; `differences`, the first ones."""
 
     def __init__(self, job: AuditJob, talk: Talk) -> None:
         self._job = job
@@ -81,7 +81,7 @@ class AuditRun:
         self.differences: list[Difference] = []
 
     async def run(self) -> None:
-        """From the first snapshot to the last difference. Raises UpstreamError."""
+        """Runs the audit to its end. Raises UpstreamError."""
         job = self._job
         tables = frozenset[str]().union(*(view.plan.tables for view in job.views))
         upstream, holding = open_held(job.settings, tables)
@@ -89,7 +89,9 @@ class AuditRun:
         try:
             async with holding as held:
                 if job.way == "spark" and held.alone is not None:
-                    raise UpstreamError("invalid", f"Spark cannot ask here: {held.alone}.", "Audit without it.")
+                    raise UpstreamError(
+                        "invalid", f"Spark cannot be used here: {held.alone}.", "Run the audit without Spark."
+                    )
                 taken, picture = await self._meet(held)
                 self._tell(f"comparing {picture.keys} keys", 0, picture.keys)
                 try:
@@ -100,7 +102,7 @@ class AuditRun:
             await upstream.close()
 
     async def _meet(self, held: HeldSnapshots) -> tuple[Taken, Picture]:
-        """The snapshot that the engine met, and what the leaf store had then."""
+        """Returns the snapshot that the engine reached, and the leaf store's contents then."""
         reader = LeafReader.open(self._job.leaf)
         try:
             taken: Taken | None = None
@@ -126,7 +128,7 @@ class AuditRun:
             reader.close()
 
     async def _taken(self, held: HeldSnapshots) -> Taken | None:
-        """Another snapshot, told of; None if none can be taken right now."""
+        """Takes and reports another snapshot; None if that fails for now."""
         try:
             taken = await held.take()
         except UpstreamError as error:
@@ -183,7 +185,7 @@ async def _main(job: AuditJob) -> int:
         return 1
     except Exception:
         log.exception("the audit failed")
-        talk.say(failed="The audit failed inside the service; its log says more.")
+        talk.say(failed="The audit failed because of an internal error; the service's log has the cause.")
         return 1
     talk.say(
         result={
@@ -195,7 +197,7 @@ async def _main(job: AuditJob) -> int:
 
 
 def main() -> None:
-    """The process's main."""
+    """Runs the process."""
     from service.ground.logs import configure_logging
 
     os.nice(NICE)
@@ -203,12 +205,12 @@ def main() -> None:
     assert isinstance(job, AuditJob)
     configure_logging(job.settings.log, "audit")
     code = asyncio.run(_main(job))
-    # A thread still listens, and has the lock of standard input: the interpreter would not end in peace.
+    # A thread still holds the lock of standard input, which would block the interpreter's exit.
     os._exit(code)
 
 
 if __name__ == "__main__":
-    # Pickles name these modules by their import names, not by __main__.
+    # Pickles refer to these modules by their import names, not by __main__.
     from service.engine.audit.job import main as entry
 
     entry()

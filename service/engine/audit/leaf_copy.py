@@ -1,11 +1,11 @@
-"""What the leaf store has, copied out of one read transaction: of each key its rows, and what to ask the upstream for.
+"""Copy of the leaf store from one read transaction: rows of each key, and its parameters for the upstream.
 
-A read transaction keeps the pages of its time from reuse, so the store grows for as long as it is open: keys and rows
-go to a file at once, and are compared later.
+A read transaction prevents the reuse of old pages, so the store grows while it is open: keys and rows are written to a
+file at once and compared later.
 
-*Invariants*: what is copied is one commit's; a key that cannot be asked for is counted with the reason.
+*Invariants*: the copy is of one commit; a key that cannot be queried is counted with the reason.
 
-Not here: asking (`job`), comparing (`comparison`).
+Not here: queries (`job`), comparison (`comparison`).
 """
 
 import marshal
@@ -34,23 +34,23 @@ from service.leaf_store.request import Values
 from service.leaf_store.scan import covered_rows
 from service.leaf_store.transaction import LeafTransaction
 
-#: How long copying may take.
+#: Time limit of copying.
 COPY_S = 20.0
-#: Entries between two looks at the clock.
+#: Entries between two checks of the time.
 _LOOK = 256
-_WITHIN = "the key's rows are picked by further parameters"
+_WITHIN = "further parameters select among the key's rows"
 _RANGES = "only ranges of the key's rows are read"
-_LATER = "of the key only later rows are kept"
-_HASHED = "the key is too long, or has a NULL: the store does not say it"
+_LATER = "only later rows of the key are cached"
+_HASHED = "the key is too long or contains a NULL, so the store has only its hash"
 _LATE = "copying the leaf store took too long"
-#: The only key of a view without parameters.
+#: Only key of a view without parameters.
 _ALL: Key = ()
 
 
 class CopiedKey(NamedTuple):
-    """A cached key: the values to ask the upstream with, and its rows as readers see them, as JSON.
+    """Cached key: values of the upstream's parameters, and rows as readers see them, as JSON.
 
-    `prefix`: the key goes on behind them.
+    `prefix`: the key has further parts after these values.
     """
 
     view: int
@@ -61,14 +61,13 @@ class CopiedKey(NamedTuple):
 
 
 class Picture:
-    """The copy: a file that nobody else sees."""
+    """Copy in an unnamed file."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = TemporaryFile()  # noqa: SIM115  (`close`)
         self.keys = 0
 
     def add(self, stored: CopiedKey) -> None:
-        """One more key."""
         marshal.dump(tuple(stored), self._file)
         self.keys += 1
 
@@ -78,7 +77,7 @@ class Picture:
             yield CopiedKey(*marshal.load(self._file))
 
     def close(self) -> None:
-        """The file is gone."""
+        """Removes the file."""
         self._file.close()
 
 
@@ -90,7 +89,7 @@ def copy(
     sample: int | None,
     random: Random,
 ) -> Picture:
-    """The cached keys of these views."""
+    """Copies the cached keys of these views."""
     picture = Picture()
     until = monotonic() + COPY_S
     for view in views:
@@ -110,7 +109,7 @@ def copy(
 def _entries(
     txn: LeafTransaction, info: ViewInfo, result: ViewResult, sample: int | None, random: Random, until: float
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Names of entries, with what they say; None of the one key of a view that is kept whole and has no rows."""
+    """Yields names of entries with their contents; None for the one key of a fully materialized view without rows."""
     names: list[bytes] = []
     for name in _names(txn, info.head):
         result.keys += 1
@@ -131,7 +130,7 @@ def _entries(
 
 
 def _names(txn: LeafTransaction, head: bytes) -> Iterator[bytes]:
-    """Of a view's entries; rows are behind them."""
+    """Yields the names of a view's entries, which are followed by their rows."""
     with txn.cursor() as cursor:
         found = cursor.set_range(head)
         while found:
@@ -147,12 +146,12 @@ def _names(txn: LeafTransaction, head: bytes) -> Iterator[bytes]:
 
 
 def _stored(txn: LeafTransaction, info: ViewInfo, name: bytes, entry: bytes | None) -> CopiedKey | str:
-    """The key, or why it cannot be compared."""
+    """Returns the key, or why it cannot be compared."""
     if is_hashed(name):
         return _HASHED
     key = key_in(name) if _key_parts(info) else _ALL
     if entry is None:
-        # Kept whole, and nothing there.
+        # Fully materialized, without rows.
         rows = [null_answer(info).rows[1:-1]] if info.null_rows not in (None, "[]") else []
         values = _values(info, key, len(rows), prefix=False)
         return values if isinstance(values, str) else CopiedKey(info.id, key, values, rows, prefix=False)
@@ -176,7 +175,7 @@ def _stored(txn: LeafTransaction, info: ViewInfo, name: bytes, entry: bytes | No
 
 
 def _key_parts(info: ViewInfo) -> int:
-    """How many values a key has."""
+    """Number of values in a key."""
     if info.refreshed:
         return len(info.parameters)
     return (
@@ -185,7 +184,7 @@ def _key_parts(info: ViewInfo) -> int:
 
 
 def _cut(entry: bytes) -> tuple[Places, bool] | str:
-    """Which of the key's rows are looked at, and whether more follow them."""
+    """Returns which of the key's rows are covered, and whether others follow."""
     if entry[0] != PART:
         return (b"", None), False
     start, end = load_places(entry)[0]
@@ -193,7 +192,7 @@ def _cut(entry: bytes) -> tuple[Places, bool] | str:
 
 
 def _values(info: ViewInfo, key: Key, rows: int, prefix: bool) -> Values | str:
-    """What a reader would ask with to get these rows, or why nobody can."""
+    """Returns the parameter values that select these rows, or why there are none."""
     if info.refreshed:
         return key
     if info.within:
@@ -207,7 +206,7 @@ def _values(info: ViewInfo, key: Key, rows: int, prefix: bool) -> Values | str:
             case ParameterRole.LIST:
                 values.append((next(of_key),))
             case ParameterRole.LIMIT:
-                # One more than there are, so that one that is missing shows.
+                # One row more, so that a missing one is detected.
                 values.append(str(rows if prefix else rows + 1))
             case ParameterRole.OFFSET:
                 values.append("0")

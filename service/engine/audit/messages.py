@@ -1,9 +1,9 @@
-"""What the engine process and the process of an audit say to each other.
+"""Messages between the engine process and an audit's process.
 
-The job comes as one pickle on standard input; then lines of JSON go both ways: ``take`` and ``look`` to the job,
-`SAID` of each, how far it is, and in the end the result, or why there is none, from it.
+Standard input has the job as a pickle; lines of JSON follow in both directions: the commands ``take`` and ``look``,
+their replies (`SAID`), progress, and finally the result or an error.
 
-Not here: who says what when (`audits`, `job`).
+Not here: the sequence of messages (`audits`, `job`).
 """
 
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from dataflow.types import ViewId
 from service.engine.views.registry import ViewPlan
 from service.settings.stack import Settings
 
-#: Who computes the answers anew: connections of the job's own, or Spark.
+#: Source of fresh results: connections of the job's own, or Spark.
 Way = Literal["direct", "spark"]
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A view that is looked at."""
+    """View to audit."""
 
     id: ViewId
     name: str
@@ -29,8 +29,9 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class AuditJob:
-    """What to do. `sample`: so many keys of each view, at random; `shown`: so many differences are said in full;
-    `time_s`: what is not compared by then is left out, and said to be."""
+    """Parameters of an audit. `sample`: random keys of each view; `shown`: differences reported in full; `time_s`: keys
+    not compared by then are counted as skipped.
+    """
 
     settings: Settings
     leaf: Path
@@ -43,8 +44,9 @@ class AuditJob:
 
 @dataclass(slots=True)
 class ViewResult:
-    """What was found of a view: `keys` are cached, `compared` of them, `differences` of these. `skipped`: how many
-    were not, by reason; a view that is not looked at at all has one reason, of 0 keys or more."""
+    """Result of a view: `keys` are cached, `compared` of them, with `differences`. `skipped`: keys not compared, by
+    reason; a view that is not audited has one reason, with 0 keys or more.
+    """
 
     view: str
     tier: str
@@ -54,14 +56,15 @@ class ViewResult:
     skipped: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str, keys: int = 1) -> None:
-        """So many keys are not compared."""
+        """Counts keys that are not compared."""
         self.skipped[reason] = self.skipped.get(reason, 0) + keys
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key whose cached rows are not the upstream's: rows (as JSON) that are missing, and that are too many; or all
-    of them in another order. Of many rows, the first."""
+    """Key whose cached rows differ from the upstream's: missing and surplus rows (as JSON), or all rows in another
+    order. Of many rows, the first.
+    """
 
     view: str
     key: list[str | None]

@@ -1,7 +1,6 @@
-"""A snapshot of MariaDB or MySQL: it belongs to one connection, which nobody can share, so one reads at it.
+"""Held snapshot of MariaDB or MySQL: it belongs to one connection, which is the only reader.
 
-Not here: what such a snapshot is known to have seen (`log_place`,
-`bracketed_snapshot`).
+Not here: its visibility (`log_place`, `bracketed_snapshot`).
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -21,7 +20,7 @@ _TRIES = 4
 
 
 class HeldMySql:
-    """Is a `Held`, and its own one `Reader`."""
+    """Implementation of `HeldSnapshots`, and its only `SnapshotReader`."""
 
     alone: str | None = "a snapshot of MariaDB or MySQL belongs to one connection, which Spark's tasks could not share"
 
@@ -30,14 +29,13 @@ class HeldMySql:
         self._wire = wire
 
     async def take(self) -> Taken:
-        """Another snapshot."""
         try:
             for _ in range(_TRIES):
                 await self._wire.query(END)
                 question = self._question()
                 *begun, _ = question.statements([])
                 replies = await self._wire.ask(*begun)
-                # The transaction's end is left out, and so is what would be said of it.
+                # Omit the transaction's end and its reply.
                 _, snapshot, _ = question.answer([*replies, replies[-1]])
                 if snapshot is not None:
                     return Taken(snapshot, snapshot.position)
@@ -52,12 +50,11 @@ class HeldMySql:
 
     @asynccontextmanager
     async def readers(self, most: int) -> AsyncIterator[Sequence["HeldMySql"]]:
-        """The one."""
         del most
         yield [self]
 
     async def ask(self, sql: str, parameters: Sequence[str | None]) -> tuple[list[Row], tuple[AnswerColumn, ...]]:
-        """The rows of a query. One that fails leaves the transaction as it is."""
+        """Returns the rows of a query. A failed query leaves the transaction intact."""
         try:
             reply = await self._wire.query(fill(sql, parameters))
         except (ServerError, ConnectionBroken) as problem:
@@ -67,7 +64,7 @@ class HeldMySql:
 
 @asynccontextmanager
 async def holding(pool: MySqlPool, tables: Iterable[str]) -> AsyncIterator[HeldMySql]:
-    """For the length of a block. A table that is altered meanwhile cannot be read any more, says the server."""
+    """Holds snapshots for the block. The server refuses to read tables altered meanwhile."""
     del tables
     async with pool.apart() as wire:
         yield HeldMySql(pool, wire)

@@ -1,8 +1,7 @@
-"""A snapshot of PostgreSQL: exported by one connection that does nothing else, read at by others.
+"""Held snapshot of PostgreSQL: exported by one idle connection, imported by readers.
 
-*Invariants*: whoever reads is read-only, and at the snapshot, also after a question that failed. The tables were locked
-(ACCESS SHARE) before it was taken: what TRUNCATE and ALTER do is not undone for older snapshots (PostgreSQL manual,
-13.6).
+*Invariants*: readers are read-only and at the snapshot, also after a failed query. Tables are locked (ACCESS SHARE)
+before it is taken, since effects of TRUNCATE and ALTER are visible to older snapshots (PostgreSQL manual, 13.6).
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -20,12 +19,12 @@ from service.engine.upstream.results import AnswerColumn
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _NAME = 3
-#: Nothing is applied meanwhile.
+#: The stream is held meanwhile.
 _LOCK_MS = 50
 
 
 class HeldPostgres:
-    """Is a `Held`."""
+    """Implementation of `HeldSnapshots`."""
 
     alone: str | None = None
 
@@ -34,11 +33,11 @@ class HeldPostgres:
         self._holder = holder
         self._name = ""
         named = ", ".join(sorted(tables))
-        # Takes no snapshot: the next statement does.
+        # SET takes no snapshot: the next statement does.
         self._lock = f"SET LOCAL lock_timeout = {_LOCK_MS}" + (named and f"; LOCK TABLE {named} IN ACCESS SHARE MODE")
 
     async def take(self) -> Taken:
-        """Another snapshot, exported."""
+        """Takes and exports another snapshot."""
         try:
             await self._holder.execute(b"ROLLBACK")
             await self._holder.execute(_BEGIN)
@@ -55,7 +54,6 @@ class HeldPostgres:
 
     @asynccontextmanager
     async def readers(self, most: int) -> AsyncIterator[Sequence["PostgresReader"]]:
-        """Connections of their own."""
         async with AsyncExitStack() as stack:
             found = []
             for _ in range(most):
@@ -66,7 +64,7 @@ class HeldPostgres:
 
 
 class PostgresReader:
-    """Is a `Reader`."""
+    """Implementation of `SnapshotReader`."""
 
     def __init__(self, pool: PostgresPool, connection: AsyncConnection, name: str) -> None:
         self._pool = pool
@@ -75,14 +73,13 @@ class PostgresReader:
         self._name = name
 
     async def begin(self) -> None:
-        """At the snapshot from now on."""
+        """Begins a transaction at the snapshot."""
         execute = self._connection.execute
         await execute(_BEGIN)
         await execute(f"SET TRANSACTION SNAPSHOT '{self._name}'".encode())
         await execute(b"SET LOCAL plan_cache_mode = auto")
 
     async def ask(self, sql: str, parameters: Sequence[str | None]) -> tuple[list[Row], tuple[AnswerColumn, ...]]:
-        """The rows of a query."""
         try:
             result = await self._statements.run(self._connection, sql, parameters)
         except psycopg.Error as problem:
@@ -95,6 +92,6 @@ class PostgresReader:
 
 @asynccontextmanager
 async def holding(pool: PostgresPool, tables: Iterable[str]) -> AsyncIterator[HeldPostgres]:
-    """For the length of a block; `tables` stay what they are."""
+    """Holds snapshots of `tables` for the block."""
     async with pool.apart() as holder:
         yield HeldPostgres(pool, holder, tables)

@@ -1,8 +1,8 @@
-"""Has Spark ask for cached keys anew: ``python -m dataflow.spark.audit``, whose tasks import the held snapshot.
+"""Fresh results of cached keys by Spark: ``python -m dataflow.spark.audit``, whose tasks import the held snapshot.
 
-*Invariants*: passwords go over standard input; what is in the folder between is of nobody else, and gone afterwards.
+*Invariants*: passwords are passed on standard input; the exchange folder is private and removed at the end.
 
-Not here: what runs on Spark (`dataflow.spark.audit`).
+Not here: the Spark job (`dataflow.spark.audit`).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from service.settings.secrets import connection_url, upstream_password
 from service.settings.spark import SparkSettings
 from service.settings.stack import Settings
 
-#: Keys of one task, about; and of one file of questions.
+#: Approximate keys of one task, and of one file of queries.
 TASK_KEYS = 2000
 _END_S = 10.0
 
@@ -33,7 +33,7 @@ _END_S = 10.0
 async def ask_spark(
     settings: Settings, taken: Taken, questions: Iterator[AuditQuestion], keys: int, until: float
 ) -> AsyncGenerator[Answered, None]:
-    """The answers, in any order. Raises UpstreamError if Spark does not answer."""
+    """Yields results in any order. Raises UpstreamError if Spark fails."""
     kept: list[CopiedKey] = []
     with TemporaryDirectory(prefix="upquery-audit-") as folder:
         asked = Path(folder) / "questions.jsonl"
@@ -71,7 +71,7 @@ def _job(settings: Settings, taken: Taken, asked: Path, answers: Path, keys: int
 
 
 async def _run(job: dict[str, Any], until: float) -> None:
-    """The job from start to end. Raises UpstreamError."""
+    """Runs the job to its end. Raises UpstreamError."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
@@ -80,14 +80,14 @@ async def _run(job: dict[str, Any], until: float) -> None:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=child_environment(),
-        # A JVM comes with it: they end together.
+        # Includes its JVM: they end together.
         start_new_session=True,
     )
     try:
         async with asyncio.timeout(max(0.0, until - monotonic())):
             said, _ = await process.communicate(orjson.dumps(job))
     except TimeoutError:
-        raise UpstreamError("timeout", "Spark did not answer in time.") from None
+        raise UpstreamError("timeout", "The Spark job did not finish in time.") from None
     finally:
         await _end(process)
     if process.returncode:
@@ -110,4 +110,4 @@ def _reason(said: bytes) -> str:
         last = orjson.loads(said.splitlines()[-1])
         return f"{last['detail']} {last['hint']}".strip()
     except (ValueError, KeyError, IndexError):
-        return "Spark's job ended; the log says why."
+        return "The Spark job ended; the service's log has the cause."

@@ -1,11 +1,9 @@
-"""One build: a job that reads tables at a held snapshot, run again from where it was if it is interrupted.
+"""Build: a job that reads tables at a held snapshot, restarted from its finished parts if interrupted.
 
-*Invariants*: what is given has a manifest of exactly these relations, tables and version, and every file is as it was
-written; a part that was finished is not read again as long as the snapshot lives; once all is there, the snapshot
-is let go.
+*Invariants*: a build is used only if its manifest names exactly these relations, tables and version, and all checksums
+match; a finished part is not read again while the snapshot lives; the snapshot is released once all parts exist.
 
-Not here: the snapshot (`builds.holder`), the process (`builds.job`), what becomes of a build that fails
-(`builds.spark_way`).
+Not here: the snapshot (`builds.holder`), the process (`builds.job`), failures (`builds.spark_way`).
 """
 
 import asyncio
@@ -29,15 +27,15 @@ from service.settings.spark import SparkSettings
 
 log = structlog.get_logger()
 
-#: How often a job is started for one build, and the pauses in between.
+#: Maximum job runs for one build, and the pauses between them.
 ATTEMPTS = 4
 _PAUSES_S = (0.5, 2.0, 5.0)
-#: Problems that a pause of seconds does not end.
+#: Problems that outlast the pauses.
 _LASTING = frozenset({"disk_full", "disk_failed"})
 
 
 class BuildFailed(Exception):
-    """There will be no build. `code` as the job says it, or ``expired``, ``killed``, ``died``, ``refused``."""
+    """Final failure of a build. `code`: from the job, or ``expired``, ``killed``, ``died``, ``refused``."""
 
     def __init__(self, code: str, detail: str, hint: str | None = None) -> None:
         super().__init__(detail if hint is None else f"{detail} {hint}")
@@ -47,23 +45,23 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be built, and with what."""
+    """Parameters of a build."""
 
     relations: Sequence[Chain | Aggregate]
     tables: Mapping[str, Table]
     settings: SparkSettings
-    #: What the job is told of the database.
+    #: Description of the database for the job.
     upstream: Mapping[str, Any]
     program: Sequence[str] = PROGRAM
 
     @property
     def fingerprint(self) -> str:
-        """What the build must say that it is of."""
+        """Fingerprint that the build's manifest must have."""
         return fingerprint(self.relations, self.tables)
 
 
 class Build:
-    """Files below `folder`. ``await make()``. *State*: `pid` of the job that runs, `attempt`, which one it is."""
+    """Build in `folder`: ``await make()``. *State*: `pid` of the running job, `attempt`, its number."""
 
     def __init__(self, order: Order, held: NamedSnapshot, folder: Path, told: Told) -> None:
         self._order = order
@@ -75,20 +73,20 @@ class Build:
 
     @property
     def pid(self) -> int | None:
-        """The process of the job, the last one if none runs."""
+        """Process id of the latest job."""
         return None if self._job is None else self._job.pid
 
     @property
     def out(self) -> Path:
-        """Where the files are."""
+        """Output folder."""
         return self._folder / "out"
 
     def files(self, index: int, manifest: Manifest) -> list[Path]:
-        """Those of a relation."""
+        """Returns the files of a relation."""
         return [self.out / _id(index) / part.name for part in manifest.relations[_id(index)].files]
 
     async def make(self) -> Manifest:
-        """Run jobs until one has ended well. Raises `BuildFailed`."""
+        """Runs jobs until one succeeds. Raises `BuildFailed`."""
         for self.attempt in range(1, ATTEMPTS + 1):
             ended = await self._run()
             if ended.problem is None:
@@ -100,7 +98,7 @@ class Build:
             if ended.problem == "snapshot_lost":
                 raise BuildFailed("expired", f"The snapshot has expired: {ended.detail}")
             if not ended.retryable or ended.problem in _LASTING or self.attempt == ATTEMPTS:
-                raise BuildFailed(ended.problem, f"Spark did not build it: {ended.detail}", ended.hint)
+                raise BuildFailed(ended.problem, f"The Spark job failed: {ended.detail}", ended.hint)
             await self._pause(_PAUSES_S[self.attempt - 1])
         raise AssertionError("the last attempt ends it")
 
@@ -111,11 +109,11 @@ class Build:
         except ManifestRefused as refused:
             raise BuildFailed("refused", f"The build cannot be used: {refused}.") from None
         if manifest.bound != self._held.bound or set(manifest.relations) != set(map(_id, range(self._count))):
-            raise BuildFailed("refused", "The build cannot be used: it is of another order.")
+            raise BuildFailed("refused", "The build cannot be used: its manifest has another fingerprint.")
         return manifest
 
     async def _run(self) -> JobEnd:
-        """One job. Raises `BuildFailed` when the snapshot expires meanwhile."""
+        """Runs one job. Raises `BuildFailed` if the snapshot expires meanwhile."""
         folder = self._folder / f"job-{self.attempt}"
         for path in (folder, self.out):
             path.mkdir(mode=0o700, exist_ok=True)
@@ -157,7 +155,7 @@ class Build:
         return len(self._order.relations)
 
     def _document(self) -> dict[str, Any]:
-        """What the job is told."""
+        """Returns the job's input document."""
         order, held = self._order, self._held
         document: dict[str, Any] = {
             "fingerprint": order.fingerprint,
@@ -176,7 +174,7 @@ class Build:
         return document
 
     def _finished(self) -> list[str]:
-        """Parts that are there. (The job sees whether they are as they were written.)"""
+        """Counts the finished parts. (The job verifies their contents.)"""
         found = sorted(self.out.glob("*/part-*.parquet"))
         return [f"{path.parent.name}/{path.name}" for path in found if read_note(path, check=False) is not None]
 

@@ -1,9 +1,9 @@
-"""The process of a job, before it becomes the job: it yields to others, and ends with whoever started it.
+"""Launcher of a job's process: lowers its priority and ties its life to that of its parent.
 
-``python -m service.engine.builds.child PARENT NICE ARGUMENTS…`` becomes ``python ARGUMENTS…``. The kernel ends it when
-its parent ends, however that ends; what the job starts ends by itself when the job does.
+``python -m service.engine.builds.child PARENT NICE ARGUMENTS…`` becomes ``python ARGUMENTS…``. The kernel kills it when
+its parent ends in any way; the job's own children end with the job.
 
-Not here: what the job is told (`builds.job`).
+Not here: the job's input (`builds.job`).
 """
 
 import ctypes
@@ -15,13 +15,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Becomes the job."""
     parent, nice, *command = arguments
     os.nice(int(nice))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
-        # It ended before the kernel was told.
+        # The parent ended before the kernel was notified.
         sys.exit(1)
     os.execv(sys.executable, [sys.executable, "-P", *command])
 

@@ -1,6 +1,6 @@
-"""What holds a snapshot for a build: of which database, in which words.
+"""Interface for holding a snapshot during a build.
 
-Not here: PostgreSQL's (`postgres_holder`), MariaDB's and MySQL's (`mysql_holder`), who reads at it (`builds.build`).
+Not here: implementations (`postgres_holder`, `mysql_holder`), reading at the snapshot (`builds.build`).
 """
 
 import asyncio
@@ -17,31 +17,29 @@ from cdc.postgres.position import PostgresSnapshot
 
 @dataclass(slots=True)
 class NamedSnapshot:
-    """A snapshot that others can read at, by its name."""
+    """Snapshot that other processes can read at, by its name."""
 
     name: str
-    #: Its text, by which it is recognised.
+    #: Text that identifies it.
     version: str
     snapshot: PostgresSnapshot | BinlogSnapshot | BracketSnapshot
-    #: All that it sees is in the stream by it.
+    #: Position by which everything that it sees is in the stream.
     bound: int
-    #: Set as soon as it is known that nobody can read at the snapshot any more.
+    #: Set once the snapshot can no longer be read at.
     expired: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Set by whoever needs it no more: the transaction ends, and what it keeps of old rows can go.
+    #: Set by the user of the snapshot: the transaction ends, and the database can clean up old rows.
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Holder(Protocol):
-    """Of one database."""
-
     @property
     def upstream(self) -> dict[str, Any]:
-        """What a job is told of it (`dataflow.spark.build`)."""
+        """Returns the job's description of the database (`dataflow.spark.build`)."""
         ...
 
     def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[NamedSnapshot]:
-        """A snapshot, until the end of the block or until it is released. What is needed on disk goes into `folder`.
-        Raises `UpstreamError` if there is none."""
+        """Holds a snapshot until the end of the block or its release. Files go into `folder`. Raises
+        `UpstreamError`."""
         ...
 
 

@@ -1,12 +1,12 @@
-"""A job as a child process: what it is told, what it says, how it ends (`dataflow.spark.build`).
+"""Job process: input, progress and result of a Spark job run as a child process (`dataflow.spark.build`).
 
-It is a session of its own, with all that it starts: a Java, and that one's workers. What has not ended when the job
-has is ended. What it is told, passwords among it, is one line on its standard input, which stays open as long as the
-job is wanted.
+The job runs in a session of its own, with all processes that it starts: a JVM and its workers. When the job ends, the
+rest of the session is killed. Its input, including passwords, is one line on standard input, which stays open as long
+as the job is wanted.
 
-*Invariants*: after `run` nothing of the job is left, however it ended, and also when it was cancelled.
+*Invariants*: after `run` no process of the job remains, however it ended, including cancellation.
 
-Not here: which job, and what is done when it fails (`builds.build`).
+Not here: the choice of jobs, and failures (`builds.build`).
 """
 
 import asyncio
@@ -23,22 +23,22 @@ from typing import Any
 
 from service.protocol.child import child_environment
 
-#: The job itself: arguments of Python.
+#: Python arguments of the job.
 PROGRAM = ("-m", "dataflow.spark.build")
-#: Of what the job logs, the last lines are kept; the longest line that is read at once.
+#: Number of log lines kept, and the maximum length of a line read at once.
 _KEPT_LINES = 30
 _LINE_LIMIT = 1 << 16
-#: How soon it is noticed that it has ended, and how long for what it said last.
+#: Interval of checks for the job's end, and the time allowed for its last output.
 _PULSE_S = 0.2
 _LAST_WORDS_S = 1.0
-#: How long what was killed may take to be gone.
+#: Maximum time for killed processes to disappear.
 _GONE_S = 10.0
 _POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A line of the job's progress."""
+    """Progress line of the job."""
 
     phase: str
     rows: int = 0
@@ -49,30 +49,30 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """How a job ended: with `problem`, a code, unless it did what it was to do."""
+    """Result of a job; `problem` is a code, or None on success."""
 
-    #: None: it is done. ``killed``, ``died``, or what the job says.
+    #: None on success, ``killed``, ``died``, or the job's code.
     problem: str | None
     detail: str = ""
     hint: str | None = None
-    #: Whether the same may go well another time.
+    #: True if a retry may succeed.
     retryable: bool = True
-    #: The last lines of its log.
+    #: Last lines of its log.
     log: tuple[str, ...] = ()
 
 
 class JobProcess:
-    """One run. *State*: `pid` of the process, once there is one."""
+    """Run of a job. *State*: `pid` of its process, once started."""
 
     def __init__(self, program: Sequence[str], nice: int, directory: Path) -> None:
         self._program = program
         self._nice = nice
-        #: For temporary files.
+        #: Directory of temporary files.
         self._directory = directory
         self.pid: int | None = None
 
     async def run(self, document: Mapping[str, Any], told: Callable[[Said], None]) -> JobEnd:
-        """Run it to its end."""
+        """Runs the job to its end."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
@@ -107,11 +107,11 @@ class JobProcess:
             asyncio.ensure_future(_collect(process.stderr, log)),
         }
         try:
-            # It has died: that is seen below. (RuntimeError is uvloop's word for it.)
+            # The job has died, which is detected below. (uvloop raises RuntimeError.)
             with suppress(ConnectionError, RuntimeError):
                 process.stdin.write(json.dumps(document).encode() + b"\n")
                 await process.stdin.drain()
-            # `wait` waits for the pipes, too, and what the job started may keep them open.
+            # `wait` also waits for the pipes, which processes started by the job may hold open.
             while (code := process.returncode) is None:
                 await asyncio.wait(listening, timeout=_PULSE_S)
                 if all(task.done() for task in listening):
@@ -126,14 +126,14 @@ class JobProcess:
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """What is temporary goes below `directory`: of what is killed, nothing stays anywhere else."""
+    """Returns the environment. Temporary files go below `directory`, so that a killed job leaves none elsewhere."""
     environment = child_environment()
     java = f'{environment.get("JDK_JAVA_OPTIONS", "")} "-Djava.io.tmpdir={directory}"'.strip()
     return {**environment, "TMPDIR": str(directory), "SPARK_LOCAL_DIRS": str(directory), "JDK_JAVA_OPTIONS": java}
 
 
 async def _listen(stream: asyncio.StreamReader, told: Callable[[Said], None], last: dict[str, Any]) -> None:
-    """Everything that it says, until it says no more; `last` becomes the last thing."""
+    """Reads all output of the job; `last` becomes its last message."""
     while line := await _line(stream):
         try:
             said = json.loads(line)
@@ -161,7 +161,7 @@ async def _collect(stream: asyncio.StreamReader, log: "deque[str]") -> None:
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:
-    """The next line; empty at the end. One that is too long is given in pieces."""
+    """Returns the next line; empty at the end. A long line is returned in pieces."""
     try:
         return await stream.readuntil()
     except asyncio.IncompleteReadError as end:
@@ -180,7 +180,7 @@ def _ended(code: int, last: Mapping[str, Any], log: tuple[str, ...]) -> JobEnd:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Nothing of its session is left afterwards."""
+    """Kills all processes of the session."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     deadline = asyncio.get_running_loop().time() + _GONE_S
@@ -196,11 +196,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def members_of(session: int) -> list[int]:
-    """Live processes of a session (on Linux; elsewhere a process group must do)."""
+    """Returns the live processes of a session (on Linux; elsewhere the process group)."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name, in parentheses, may hold anything.
+            # The name, in parentheses, may contain any characters.
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue

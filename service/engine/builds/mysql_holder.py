@@ -1,13 +1,13 @@
-"""Holds a snapshot of MariaDB or MySQL, in processes that each have a connection which sees the same.
+"""Snapshot of MariaDB or MySQL for a build: several processes whose connections see the same rows.
 
-Such a snapshot belongs to its connection. So readers are started, as many as Spark has tasks on this machine, and begin
-until all of them have begun at one place in the binary log; where writers leave no moment for that, while nothing
-commits (`exact_snapshot`). Tasks ask whichever reader has nothing to do.
+Such a snapshot belongs to its connection. So as many readers are started as Spark has tasks on this machine, and each
+takes snapshots until all are at one place in the binary log; if writers prevent that, while commits are blocked
+(`exact_snapshot`). Tasks query any idle reader.
 
-*Invariants*: readers end with the block, and with this process; none of them is replaced: with the first that is gone,
-the snapshot is.
+*Invariants*: readers end with the block, and with this process; none is replaced: when the first one ends, the snapshot
+has expired.
 
-Not here: what a reader does (`builds.reader`), who asks (`dataflow.spark.readers`).
+Not here: the readers (`builds.reader`), the tasks (`dataflow.spark.readers`).
 """
 
 import asyncio
@@ -29,21 +29,21 @@ from service.engine.databases.mysql.exact_snapshot import TRIES, Exact, locked, 
 from service.engine.upstream.results import UpstreamError
 from service.protocol.child import child_environment
 
-#: Of one snapshot, at most.
+#: Maximum readers of a snapshot.
 _READERS = 8
 _PROGRAM = "service.engine.builds.reader"
-#: How long one may take until it is connected, and to answer a word.
+#: Time limits for connecting, and for the reply to a command.
 _START_S = 60.0
 _ANSWER_S = 60.0
-#: The same while nothing commits, and how long it may take to end what the server is at.
+#: Time limits while commits are blocked, and for cancelling the current statement.
 _LOCKED_S = 2.0
 _END_S = 3.0
-#: Places in a log that was cut often are long.
+#: Log positions have long digits in frequently rotated logs.
 _LINE_LIMIT = 16 << 20
 
 
 class MySqlHolder:
-    """Is a `Holder`. `readers` is how many there are of one snapshot, `nice` how far others come first."""
+    """Implementation of `Holder`. `readers`: number of readers per snapshot; `nice`: their priority."""
 
     def __init__(self, pool: MySqlPool, url: str, password: str | None, readers: int, nice: int) -> None:
         self._pool = pool
@@ -54,11 +54,11 @@ class MySqlHolder:
 
     @property
     def upstream(self) -> dict[str, Any]:
-        """What a job is told of it: the snapshot's name says where."""
+        """Returns the job's description; the snapshot's name contains the address of the readers."""
         return {"kind": "readers"}
 
     def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[NamedSnapshot]:
-        """A snapshot of all tables; readers listen in `folder`."""
+        """Holds a snapshot of all tables; readers listen in `folder`."""
         return self._held(sorted(set(tables)), folder / "readers")
 
     @asynccontextmanager
@@ -78,52 +78,50 @@ class MySqlHolder:
             await asyncio.shield(asyncio.ensure_future(_end(readers)))
 
     async def _start(self, readers: list["_Reader"], tables: Sequence[str], path: Path) -> None:
-        """Adds all that are started to `readers`, as soon as they are."""
+        """Starts the readers and appends each to `readers` as soon as it runs."""
         told = {"url": self._url, "password": self._password, "tables": tables}
         with listen_in_folder(path) as listener:
             for _ in range(self._readers):
                 readers.append(await _reader(listener.fileno(), self._nice))
                 readers[-1].say(json.dumps({**told, "listens": listener.fileno()}))
-        # They connect beside each other.
+        # They connect concurrently.
         await asyncio.gather(*(reader.answer(_START_S) for reader in readers))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A reader's process."""
-
     process: asyncio.subprocess.Process
 
     async def begin(self, word: str, limit_s: float) -> Exact | None:
-        """The snapshot that it has begun. Raises UpstreamError."""
+        """Takes a snapshot and returns it. Raises UpstreamError."""
         packed = (await self.ask(word, limit_s))["snapshot"]
-        # Our own child's.
+        # Pickled by a child process of this one.
         return None if packed is None else loads(b64decode(packed))
 
     async def ask(self, word: str, limit_s: float = _ANSWER_S) -> dict[str, Any]:
-        """Its answer to a word. Raises UpstreamError."""
+        """Sends a command and returns the reply. Raises UpstreamError."""
         self.say(word)
         return await self.answer(limit_s)
 
     def say(self, word: str) -> None:
-        """Tells it something. That it is gone is seen when it does not answer."""
+        """Sends a command. A dead reader is detected when its reply is missing."""
         assert self.process.stdin is not None
-        # What uvloop raises where asyncio raises ConnectionError.
+        # uvloop's equivalent of ConnectionError.
         with suppress(ConnectionError, RuntimeError):
             self.process.stdin.write(word.encode() + b"\n")
 
     def leave(self) -> None:
-        """Tells it that it is not needed any more."""
+        """Releases the reader."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     async def answer(self, limit_s: float) -> dict[str, Any]:
-        """What it says next. Raises UpstreamError."""
+        """Returns the next reply. Raises UpstreamError."""
         assert self.process.stdout is not None
         try:
             line = await asyncio.wait_for(self.process.stdout.readline(), limit_s)
         except TimeoutError:
-            raise UpstreamError("timeout", "A process that reads for Spark does not answer.", retryable=True) from None
+            raise UpstreamError("timeout", "A process that reads for Spark does not respond.", retryable=True) from None
         if not line:
             raise UpstreamError(
                 "failed", "A process that reads for Spark has ended; the log has the reason.", None, True
@@ -135,7 +133,7 @@ class _Reader:
 
 
 async def _reader(listener: int, nice: int) -> _Reader:
-    """A process that waits to be told where to connect."""
+    """Starts a process that waits for the upstream's address."""
     return _Reader(
         await asyncio.create_subprocess_exec(
             sys.executable,
@@ -151,14 +149,14 @@ async def _reader(listener: int, nice: int) -> _Reader:
             pass_fds=(listener,),
             env=child_environment(),
             limit=_LINE_LIMIT,
-            # Ctrl-C in a terminal is for the service.
+            # Ctrl-C in a terminal is handled by the service.
             start_new_session=True,
         )
     )
 
 
 async def _end(readers: Sequence[_Reader]) -> None:
-    """All end, and with them what the server does for them; who takes too long is killed."""
+    """Ends all readers and their statements on the server; slow ones are killed."""
     for reader in readers:
         reader.leave()
     ending = [asyncio.ensure_future(reader.process.wait()) for reader in readers]
@@ -171,7 +169,7 @@ async def _end(readers: Sequence[_Reader]) -> None:
 
 
 async def _agreed(pool: MySqlPool, readers: Sequence[_Reader]) -> Exact:
-    """The snapshot that all have begun. Raises UpstreamError."""
+    """Returns the snapshot that all readers have taken. Raises UpstreamError."""
     for number in range(TRIES):
         found = await asyncio.gather(*(reader.begin("begin", _ANSWER_S) for reader in readers))
         if found[0] is not None and all(other == found[0] for other in found):
@@ -181,15 +179,17 @@ async def _agreed(pool: MySqlPool, readers: Sequence[_Reader]) -> Exact:
         async with locked(pool):
             found = await asyncio.gather(*(reader.begin("locked", _LOCKED_S) for reader in readers))
     except UpstreamError as error:
-        # Not one that waiting for the server helps against: fewer connections might do without.
+        # Waiting does not help here: a way with fewer connections may succeed.
         raise UpstreamError("failed", error.detail, error.hint, retryable=True) from None
     if found[0] is None or any(other != found[0] for other in found):
-        raise UpstreamError("failed", "Connections that began while nothing was committed differ.", retryable=True)
+        raise UpstreamError(
+            "failed", "Connections took different snapshots although commits were blocked.", retryable=True
+        )
     return found[0]
 
 
 async def _watch(readers: Sequence[_Reader], held: NamedSnapshot) -> None:
-    """Says when the first is gone; lets all end once nobody needs them."""
+    """Sets `expired` when the first reader ends; ends all readers after the release."""
     gone = [asyncio.ensure_future(reader.process.wait()) for reader in readers]
     released = asyncio.ensure_future(held.released.wait())
     try:

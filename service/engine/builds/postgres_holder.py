@@ -1,12 +1,12 @@
-"""Holds a snapshot of PostgreSQL open, and the tables as they are, while others read at it.
+"""Exported snapshot of PostgreSQL for a build, with locks on its tables.
 
-An exported snapshot lives as long as the transaction that exported it. The locks come before the snapshot: no table
-is rewritten or emptied between the two, or after (PostgreSQL manual, 13.2 and ``LOCK``).
+An exported snapshot lives as long as the transaction that exported it. Locks are taken before the snapshot, so no table
+is rewritten or truncated between the two, or after (PostgreSQL manual, 13.2 and ``LOCK``).
 
-*Invariants*: all that the snapshot sees is in the stream by `bound`; `expired` is set as soon as it is known that
-nobody can read at the snapshot any more.
+*Invariants*: everything that the snapshot sees is in the stream by `bound`; `expired` is set as soon as the snapshot is
+known to be unusable.
 
-Not here: who reads at it (`builds.build`).
+Not here: reading at it (`builds.build`).
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from cdc.postgres.position import PostgresSnapshot, parse_lsn
 from service.engine.builds.holder import NamedSnapshot
 from service.engine.databases.postgres.connect import PostgresPool
 
-#: How often the connection is tried, and how long it may take to answer.
+#: Interval of connection checks, and their time limit.
 _PULSE_S = 1.0
 _ANSWER_S = 30.0
-#: How long somebody else's lock is waited for.
+#: Maximum wait for a conflicting lock.
 _LOCK_MS = 30_000
 _SNAPSHOT = (
     "SELECT pg_catalog.pg_export_snapshot(), pg_catalog.pg_current_snapshot()::text,"
@@ -34,7 +34,7 @@ _SNAPSHOT = (
 
 
 class PostgresHolder:
-    """Is a `Holder`."""
+    """Implementation of `Holder`."""
 
     def __init__(self, pool: PostgresPool, url: str, password: str | None) -> None:
         self._pool = pool
@@ -43,18 +43,16 @@ class PostgresHolder:
 
     @property
     def upstream(self) -> dict[str, Any]:
-        """What a job is told of it."""
         return {"kind": "postgresql", "url": self._url, "password": self._password}
 
     def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[NamedSnapshot]:
-        """A snapshot, and the tables as they are."""
         del folder
         return held_snapshot(self._pool, tables)
 
 
 @asynccontextmanager
 async def held_snapshot(pool: PostgresPool, tables: Iterable[str]) -> AsyncIterator[NamedSnapshot]:
-    """A snapshot, until the end of the block or until it is released. Raises `UpstreamError` if there is none."""
+    """Holds a snapshot until the end of the block or its release. Raises `UpstreamError`."""
     opened: asyncio.Future[NamedSnapshot] = asyncio.get_running_loop().create_future()
     keeper = asyncio.create_task(_keep(pool, sorted(set(tables)), opened))
     try:
@@ -66,7 +64,7 @@ async def held_snapshot(pool: PostgresPool, tables: Iterable[str]) -> AsyncItera
 
 
 async def _keep(pool: PostgresPool, tables: list[str], opened: "asyncio.Future[NamedSnapshot]") -> None:
-    """The whole life of the connection. Fails `opened` if it does not come so far."""
+    """Runs the connection from start to end. Fails `opened` if no snapshot is taken."""
     try:
         async with pool.apart() as connection:
             held = await _export(connection, tables)
@@ -97,7 +95,7 @@ async def _export(connection: AsyncConnection, tables: list[str]) -> NamedSnapsh
 
 
 async def _until_released(connection: AsyncConnection, held: NamedSnapshot) -> None:
-    """Tries the connection now and then: an end that nobody tells of is noticed, too. Returns when it is gone."""
+    """Checks the connection periodically, to detect silent disconnects. Returns when it is lost or released."""
     while True:
         with suppress(TimeoutError):
             await asyncio.wait_for(held.released.wait(), _PULSE_S)

@@ -1,17 +1,16 @@
-"""A process that reads MariaDB or MySQL at a snapshot: ``python -m service.engine.builds.reader``.
+"""Reader process at a MariaDB or MySQL snapshot: ``python -m service.engine.builds.reader``.
 
-On standard input, a line of JSON: the upstream's ``url`` and ``password``, the number of a socket that ``listens``, and
-the ``tables`` that are wanted.
-Then words: ``begin`` takes a snapshot, and says which if it is exact; ``locked`` does while nothing commits; ``serve``
-says that it is the one that is wanted, and questions are answered (`dataflow.spark.readers`). Each word is answered by
-a line on standard output. The end of the input ends the process; so does whatever happens to its connection, which is
-the snapshot.
+Standard input begins with a line of JSON: the upstream's ``url`` and ``password``, the number of a socket that
+``listens``, and the ``tables`` to read. Commands follow: ``begin`` takes a snapshot and returns it if it is exact;
+``locked`` takes one while commits are blocked; ``serve`` accepts it, and queries are answered
+(`dataflow.spark.readers`). Each command has a reply line on standard output. The process ends at the end of its input,
+or when its connection, which holds the snapshot, fails.
 
-*Invariants*: one question at a time; nobody else reads on this connection; a question leaves the snapshot as it was,
-also one whose asker has gone away. Tables are locked before the first question: whoever alters one waits for the end
-of the snapshot, and no question waits behind that.
+*Invariants*: one query at a time; the connection has no other user; a query leaves the snapshot unchanged, even if its
+client disconnects. Tables are locked before the first query: an ALTER waits for the end of the snapshot, and no query
+waits behind it.
 
-Not here: who begins at one place with others (`builds.mysql_holder`).
+Not here: agreement on one place with other readers (`builds.mysql_holder`).
 """
 
 import asyncio
@@ -42,27 +41,27 @@ from service.engine.databases.mysql.sql_text import listed_names, unqualified
 from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
 from service.engine.upstream.results import UpstreamError
 
-#: Rows of a batch, about.
+#: Approximate rows of a batch.
 _BATCH_ROWS = 4000
 _LINE_LIMIT = 64 << 20
-#: How soon it is noticed that the connection is gone while nobody asks.
+#: Interval of connection checks while no query runs.
 _PULSE_S = 0.5
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 _SIZE = "SELECT SUM(data_length) FROM information_schema.tables WHERE (table_schema, table_name) IN"
-#: The server's number for a table that was altered after the snapshot was taken.
+#: Error number for a table altered after the snapshot was taken.
 _ALTERED = 1412
-#: By the code of an `UpstreamError`: the problem's, and what helps.
+#: By the code of an `UpstreamError`: the problem's code and the remedy.
 _CODES = {
     "denied": ("upstream_refused", "The role needs SELECT on the table."),
     "credentials": ("upstream_refused", "Check the role and its password."),
-    "missing": ("upstream_changed", "A table or column is not what it was when the catalog was read."),
+    "missing": ("upstream_changed", "A table or column has changed since the catalog was read."),
     "overloaded": ("upstream_busy", "The upstream is short of connections, memory or disk."),
-    "timeout": ("upstream_unavailable", "Somebody cancelled the statement, or has locked the table."),
+    "timeout": ("upstream_unavailable", "The statement was cancelled, or the table is locked."),
 }
 
 
 class TableReader:
-    """A connection with its snapshot, and whoever asks. *State*: `_snapshot`, once there is one."""
+    """Connection with its snapshot, and its clients. *State*: `_snapshot`, None before the first."""
 
     def __init__(self, pool: MySqlPool, wire: Wire) -> None:
         self._pool = pool
@@ -73,31 +72,31 @@ class TableReader:
     # --- the snapshot -------------------------------------------------------------------------------------------------
 
     async def begin(self) -> Exact | None:
-        """Another snapshot; None if it is not exact. Raises ServerError, ConnectionBroken, UpstreamError."""
+        """Takes another snapshot; None if it is not exact. Raises ServerError, ConnectionBroken, UpstreamError."""
         await self._wire.query(END)
         self._snapshot = await begin(self._wire, self._flavour)
         return self._snapshot
 
     async def begin_locked(self) -> Exact:
-        """Another snapshot, while nothing commits. Raises as `begin`."""
+        """Takes another snapshot while commits are blocked. Raises like `begin`."""
         await self._wire.query(END)
         self._snapshot = await begin_locked(self._wire, self._flavour)
         return self._snapshot
 
-    # --- questions ----------------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     async def lock(self, tables: Iterable[str]) -> None:
-        """As long as the snapshot lives, nobody alters a table. (A read keeps the lock that it takes on metadata until
-        its transaction ends.) Raises ServerError, ConnectionBroken."""
+        """Locks tables against ALTER for the life of the snapshot. (A read holds its metadata lock until the
+        transaction ends.) Raises ServerError, ConnectionBroken."""
         for table in tables:
             await self._wire.query(f"SELECT 1 FROM {table_name(table)} LIMIT 0")
 
     async def serve(self, listener: socket) -> None:
-        """Answers one question after the other, until the connection is gone."""
+        """Answers one query after the other until the connection is lost."""
         loop = asyncio.get_running_loop()
         while True:
             accepting = asyncio.ensure_future(loop.sock_accept(listener))
-            # Never cancelled to look around: somebody may have been accepted already.
+            # Not cancelled for a check: it may have accepted a connection already.
             while not accepting.done():
                 if self._wire.broken:
                     return
@@ -114,7 +113,7 @@ class TableReader:
     async def _answer_one(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
         question = json.loads(await reading.readuntil())
         answering = asyncio.ensure_future(self._answer(question, writing))
-        # Who asked says nothing more, but may go away.
+        # The client sends nothing more, but may disconnect.
         leaving = asyncio.ensure_future(reading.read(1))
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         for task in (answering, leaving):
@@ -124,7 +123,7 @@ class TableReader:
             answering.result()
 
     async def _stop(self) -> None:
-        """Nothing is under way, even if whoever asked has gone."""
+        """Ends the current statement, even if its client has disconnected."""
         if not self._wire.busy or self._wire.broken:
             return
         with suppress(ServerError, ConnectionBroken, UpstreamError, TimeoutError):
@@ -132,7 +131,7 @@ class TableReader:
                 await self._pool.kill(self._wire.thread_id)
         with suppress(ConnectionBroken):
             await self._wire.drop()
-            # What the kill came too late for, the next statement may be told.
+            # A late kill may hit the next statement instead.
             await self._wire.ask("DO 0")
 
     async def _answer(self, question: Mapping[str, Any], writing: asyncio.StreamWriter) -> None:
@@ -141,7 +140,7 @@ class TableReader:
         last: dict[str, Any] = {}
         writing.write(memoryview(schema.serialize()))
         try:
-            # Closed before anything else is asked, also if nobody wants the rest.
+            # Close the stream before the next query, even if the rest of the rows is not wanted.
             async with aclosing(self._rows(question)) as found:
                 async for rows in found:
                     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
@@ -150,10 +149,12 @@ class TableReader:
         except (ServerError, ConnectionBroken, UpstreamError) as problem:
             last = self._problem(problem).as_json()
         except (pa.ArrowException, TypeError, ValueError, KeyError) as problem:
-            # More than a batch can hold, or a fault of ours: of this question, not of the snapshot.
+            # A row too large for a batch, or a bug: the query fails, and the snapshot lives on.
             traceback.print_exc()
             detail = f"A process that reads for Spark failed ({type(problem).__name__})."
-            last = SparkProblem("failed", detail, "The log says more. Load the view without Spark.", True).as_json()
+            last = SparkProblem(
+                "failed", detail, "The service's log has the cause. Load the view without Spark.", True
+            ).as_json()
         writing.write(_END_OF_STREAM + json.dumps(last).encode() + b"\n")
         await writing.drain()
 
@@ -163,7 +164,7 @@ class TableReader:
         return self._selected(question["sql"], [SqlType(name, name) for name in question["types"]])
 
     async def _told(self, question: Mapping[str, Any]) -> AsyncGenerator[list[Row]]:
-        """One text."""
+        """Returns the text of one query."""
         found: str | None
         match question["ask"]:
             case "version":
@@ -188,16 +189,16 @@ class TableReader:
     def _problem(self, problem: ServerError | ConnectionBroken | UpstreamError) -> SparkProblem:
         if self._wire.broken or (isinstance(problem, ServerError) and problem.number == _ALTERED):
             detail = "The connection that held the snapshot is gone." if self._wire.broken else "A table was altered."
-            return SparkProblem("snapshot_lost", detail, "Begin again with a new snapshot.", retryable=True)
+            return SparkProblem("snapshot_lost", detail, "Retry with a new snapshot.", retryable=True)
         error = problem if isinstance(problem, UpstreamError) else self._pool.error(problem)
         code, hint = _CODES.get(error.code, ("upstream_failed", error.hint or ""))
-        # What it says of a statement that it does not understand would quote that.
-        detail = "The upstream does not take the statement." if error.code == "invalid" else error.detail
+        # The server's syntax error would quote the statement.
+        detail = "The upstream rejects the statement." if error.code == "invalid" else error.detail
         return SparkProblem(code, detail, hint, error.retryable)
 
 
 async def _words(reader: TableReader, stdin: asyncio.StreamReader, listener: socket, tables: Iterable[str]) -> None:
-    """Does what the parent says. Returns when it says no more."""
+    """Executes the parent's commands until the end of the input."""
     serving: asyncio.Future[None] | None = None
     try:
         while word := (await _next(stdin, serving)).strip():
@@ -219,7 +220,7 @@ async def _words(reader: TableReader, stdin: asyncio.StreamReader, listener: soc
 
 
 async def _next(stdin: asyncio.StreamReader, serving: "asyncio.Future[None] | None") -> bytes:
-    """The next word; empty when there will be none, or when nothing can be served any more."""
+    """Returns the next command; empty at the end of the input, or when nothing can be served."""
     waiting = asyncio.ensure_future(stdin.readline())
     tasks: Iterable[asyncio.Future[Any]] = {waiting} if serving is None else {waiting, serving}
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -227,7 +228,7 @@ async def _next(stdin: asyncio.StreamReader, serving: "asyncio.Future[None] | No
         return waiting.result()
     waiting.cancel()
     assert serving is not None
-    # Of an error of ours, the log says more.
+    # A bug: the log has the cause.
     serving.result()
     return b""
 
@@ -263,5 +264,5 @@ async def _main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(_main())
-    # What a thread may still be at is of no use.
+    # Threads may still run; their results are not needed.
     os._exit(0)

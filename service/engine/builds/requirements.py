@@ -1,6 +1,6 @@
-"""Whether Spark can run here at all: looked at when the service starts, and by ``upquery doctor``.
+"""Check whether Spark can run here, at the start of the service and in ``upquery doctor``.
 
-Not here: what it is used for (`builds.spark_way`).
+Not here: its use (`builds.spark_way`).
 """
 
 from dataflow.spark.java import bundled_java, find_java
@@ -9,10 +9,10 @@ from dataflow.spark.session import check_packages
 
 
 def missing_requirement() -> RequirementMissing | None:
-    """What is not there that Spark needs; None: nothing."""
+    """Returns a missing requirement of Spark, or None."""
     try:
         check_packages()
-        # Where this is there, it is new enough, and need not be asked.
+        # If this exists, Java is recent enough.
         if bundled_java() is None:
             find_java()
     except RequirementMissing as missing:

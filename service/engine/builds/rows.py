@@ -1,9 +1,9 @@
-"""The rows of Parquet files, in batches, without holding up the loop that they are for.
+"""Rows of Parquet files in batches, read without blocking the loop.
 
-A thread reads and converts one batch ahead. Conversion holds the interpreter's lock for one column of a batch at a
-time: far below a millisecond.
+A thread reads and converts one batch ahead. Conversion holds the GIL for one column of a batch at a time: far below a
+millisecond.
 
-Not here: whether the files are the right ones (`builds.build`).
+Not here: verification of the files (`builds.build`).
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from dataflow.types import Row
 
 
 async def rows_of(files: Sequence[Path], batch_rows: int) -> AsyncIterator[list[Row]]:
-    """The rows of all files, at most so many at a time. OSError (`pyarrow.ArrowInvalid` is one, too)."""
+    """Yields the rows of all files, at most `batch_rows` at a time. Raises OSError (of which `pyarrow.ArrowInvalid` is
+    a subclass)."""
     loop = asyncio.get_running_loop()
     batches = _batches(files, batch_rows)
     with ThreadPoolExecutor(1, "parquet") as thread:
@@ -27,7 +28,7 @@ async def rows_of(files: Sequence[Path], batch_rows: int) -> AsyncIterator[list[
                 reading = loop.run_in_executor(thread, next, batches, None)
                 yield batch
         finally:
-            # Also when nobody wants the rest: the file is closed before anybody removes it.
+            # Close the file before it may be removed, even if the rest is not wanted.
             await asyncio.gather(reading, return_exceptions=True)
             batches.close()
 

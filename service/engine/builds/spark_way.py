@@ -1,9 +1,9 @@
-"""Large initial state, built by Spark: a way to read it (`service.engine.initial_load.way`).
+"""Initial loads by Spark: a `service.engine.initial_load.way.Way` for large state.
 
-*Invariants*: rows are given of verified files only; nothing of a build is left, neither processes nor files, when it
-is not wanted any more; what cannot be built is not tried again at once, so that it is read in another way.
+*Invariants*: rows come from verified files only; an abandoned build leaves neither processes nor files; a failed build
+is not repeated at once, so its load uses another way.
 
-Not here: the build itself (`builds.build`).
+Not here: the build (`builds.build`).
 """
 
 import asyncio
@@ -41,16 +41,16 @@ from service.settings.stack import Settings
 
 log = structlog.get_logger()
 
-#: How long after a failure Spark is not asked: whoever is waiting is served in another way meanwhile.
+#: Pause after a failure, during which loads use another way.
 _ASIDE_S = 600.0
-#: Snapshots that expire one after the other, until that is taken for a failure.
+#: Consecutive expired snapshots that count as a failure.
 _EXPIRED_LIMIT = 3
 
 
 class SparkWay:
-    """Is a `Way`. Made once in a process: what a process before left is removed.
+    """Implementation of `Way`, one per process; removes the files of previous processes.
 
-    *State*: `_aside` is until when nothing is taken (None: for good), and why; `builds`, those that are being made.
+    *State*: `_aside`, the end of a pause (None: permanent) and its reason; `builds`, the running builds.
     """
 
     def __init__(
@@ -64,16 +64,15 @@ class SparkWay:
         self._numbers = count(1)
         self._aside: tuple[float | None, str] | None = None
         self._expired = 0
-        #: Relations that a job could not build though it ran, and why.
+        #: Relations that a job could not build, and why.
         self._refused: dict[Relation, str] = {}
-        #: Reasons that have been said.
+        #: Reasons already logged.
         self._said: set[str] = set()
         self.builds: list[Build] = []
         self._begin()
 
     @property
     def name(self) -> str:
-        """``spark``."""
         return "spark"
 
     def _begin(self) -> None:
@@ -82,21 +81,21 @@ class SparkWay:
         except OSError as error:
             self._stand_aside(f"[spark] directory {self._parent} cannot be used: {error.strerror or error}.", None)
             return
-        # When the process ends, after builds that its loop ends.
+        # At exit, after builds that the loop ends.
         atexit.register(self.close)
         missing = missing_requirement() if tuple(self._program) == PROGRAM else None
         if missing is not None:
             self._stand_aside(str(missing), None)
 
     def takes(self, lookups: Sequence[Lookup], catalog: Catalog, rows: float) -> bool:
-        """Whether there are enough rows (of tables, where they are only counted), and Spark computes them."""
+        """Accepts lookups with enough rows (of tables, if they are only counted) whose computation Spark supports."""
         read = sum(_rows_read(lookup, catalog) for lookup in lookups)
         if max(rows, read) < self._settings.threshold_rows or self._is_aside():
             return False
         for lookup in lookups:
             reason = self._refused.get(lookup.relation) or can_build(lookup.relation)
             if reason is not None:
-                self._say(f"A load from {table_of(lookup.relation)} is not for Spark: {reason}.")
+                self._say(f"A load from {table_of(lookup.relation)} cannot be built by Spark: {reason}.")
                 return False
         return True
 
@@ -117,7 +116,7 @@ class SparkWay:
 
     @asynccontextmanager
     async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[OpenedWay]:
-        """Hold a snapshot and begin to build; the rows come when the build is done. Raises `UpstreamError`."""
+        """Holds a snapshot and starts a build; rows are available when it is done. Raises `UpstreamError`."""
         assert self._run is not None
         folder = self._run.path / f"build-{next(self._numbers)}"
         relations = [lookup.relation for lookup in lookups]
@@ -158,11 +157,11 @@ class SparkWay:
         return manifest
 
     def _not_held(self, error: UpstreamError) -> UpstreamError:
-        """There is no snapshot. Unless the database cannot be reached, one connection may do where several do not."""
+        """Handles a missing snapshot. If the database is reachable, a way with one connection may succeed."""
         return error if error.code == "unavailable" else self._failed(error.code, str(error))
 
     def _failed(self, code: str, detail: str) -> UpstreamError:
-        """What to say; and what is done about it from now on."""
+        """Returns the error and pauses the way if necessary."""
         if code == "expired":
             self._expired += 1
             if self._expired < _EXPIRED_LIMIT:
@@ -172,23 +171,24 @@ class SparkWay:
         return UpstreamError("failed", detail, retryable=True)
 
     def close(self) -> None:
-        """Remove what there is on disk."""
+        """Removes all files."""
         run, self._run = self._run, None
         atexit.unregister(self.close)
         if run is not None:
             run.close()
-        self._aside = (None, "The service is stopping.")
+        self._aside = (None, "The service is shutting down.")
 
 
 def _rows_read(lookup: Lookup, catalog: Catalog) -> float:
-    """How many rows its groups are made of, by the database's estimate. (Of a chain, it has estimated the rows.)"""
+    """Estimates the rows read for a lookup, including those that are grouped. (For a chain, the estimate is the number
+    of rows.)"""
     table = catalog.tables.get(table_of(lookup.relation))
     return table.estimated_rows if table is not None and isinstance(lookup.relation, Aggregate) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """Is an `OpenedWay`."""
+    """Implementation of `OpenedWay`."""
 
     held: NamedSnapshot
     lookups: Sequence[Lookup]
@@ -197,16 +197,14 @@ class _Opened:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the rows are as of."""
         return bridge.snapshot(self.held.snapshot)
 
     @property
     def bound(self) -> Position:
-        """All that the snapshot sees is in the stream by it."""
         return self.held.bound
 
     async def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
-        """The rows of a lookup, once the build is done."""
+        """Yields the rows of a lookup once the build is done."""
         from service.engine.builds.rows import rows_of
 
         manifest = await asyncio.shield(self.making)
@@ -219,7 +217,7 @@ class _Opened:
 
 
 def spark_way(settings: Settings, upstream: Upstream) -> SparkWay | None:
-    """The way, if it is configured and Spark can read that database from where it runs. Raises `SettingsError`."""
+    """Returns the way if it is configured and Spark can read the database from its machines. Raises `SettingsError`."""
     if settings.spark is None:
         return None
     holder = _holder(settings, settings.spark, upstream)

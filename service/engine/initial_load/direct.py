@@ -1,6 +1,6 @@
-"""Reads much itself, on one connection: the way that is always there.
+"""Initial load over one connection of the engine process: the default way.
 
-Not here: how each database does it (`service.engine.databases.postgres.bulk_reads`,
+Not here: the reading by each database (`service.engine.databases.postgres.bulk_reads`,
 `service.engine.databases.mysql.bulk_reads`).
 """
 
@@ -18,42 +18,37 @@ from service.engine.upstream.upstream import Reading, Upstream
 
 @dataclass(frozen=True, slots=True)
 class DirectWay:
-    """Is a `Way`."""
+    """Implementation of `Way` that accepts every load."""
 
     upstream: Upstream
 
     @property
     def name(self) -> str:
-        """``direct``."""
         return "direct"
 
     def takes(self, lookups: Sequence[Lookup], catalog: Catalog, rows: float) -> bool:  # noqa: ARG002
-        """Any."""
         return True
 
     @asynccontextmanager
     async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[OpenedWay]:  # noqa: ARG002
-        """Connect, and take a snapshot. Raises `UpstreamError`."""
+        """Connects and takes a snapshot. Raises `UpstreamError`."""
         async with self.upstream.reading(lookups, catalog) as reading:
             yield _Opened(reading)
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """Is an `OpenedWay`."""
+    """Implementation of `OpenedWay`."""
 
     reading: Reading
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the rows are as of."""
         return bridge.snapshot(self.reading.snapshot)
 
     @property
     def bound(self) -> Position:
-        """All that the snapshot sees is in the stream by it."""
         return self.reading.bound
 
     def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
-        """The rows of one lookup. Raises `UpstreamError`."""
         return self.reading.batches(lookup)

@@ -1,4 +1,4 @@
-"""Loads that failed, and how long they are not tried again."""
+"""Failed loads and the pauses before they are retried."""
 
 from dataclasses import dataclass
 from time import monotonic
@@ -11,7 +11,7 @@ _MOST_PAUSE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a load failed: `reason` for clients, `detail` for the log; `evaluation` as of a `LookupFailed`."""
+    """Reason of a failed load: `reason` for clients, `detail` for the log; `evaluation` as in a `LookupFailed`."""
 
     reason: str
     detail: str = ""
@@ -19,29 +19,32 @@ class Failure:
 
 
 class Failures:
-    """*State*: `_failed`, by relation: how often it failed in a row, until when it pauses, and why."""
+    """Failures of an engine's loads.
+
+    *State*: `_failed`, by relation: consecutive failures, end of the pause, and reason.
+    """
 
     def __init__(self) -> None:
         self._failed: dict[Relation, tuple[int, float, Failure]] = {}
 
     def note(self, relation: Relation, failure: Failure) -> float:
-        """It failed; for how many seconds it pauses."""
+        """Records a failure; returns the pause in seconds."""
         times = 1 + (self._failed[relation][0] if relation in self._failed else 0)
         pause_s: float = min(_MOST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (times - 1))
         self._failed[relation] = times, monotonic() + pause_s, failure
         return pause_s
 
     def has(self, relation: Relation) -> bool:
-        """Whether it failed the last time."""
+        """True if the relation's last load failed."""
         return relation in self._failed
 
     def pause(self, relation: Relation) -> Failure | None:
-        """Why it failed, while it pauses."""
+        """Returns the reason of the failure during the pause, else None."""
         if relation not in self._failed:
             return None
         _, until, failure = self._failed[relation]
         return failure if monotonic() < until else None
 
     def forget(self, relation: Relation) -> None:
-        """It has succeeded."""
+        """Removes a relation whose load has succeeded."""
         self._failed.pop(relation, None)

@@ -1,6 +1,6 @@
-"""One load, as the shell knows it: what is read, how, and what can be said of it.
+"""State of one initial load for the shell and for progress reports.
 
-Not here: running it (`loads`), what the engine knows of it (`dataflow.engine.backfills.LoadState`).
+Not here: running it (`loads`), its state in the engine (`dataflow.engine.backfills.LoadState`).
 """
 
 from dataclasses import dataclass
@@ -13,35 +13,35 @@ from dataflow.plan.parts import Lookup
 
 @dataclass(eq=False, slots=True)
 class InitialLoad:
-    """A lookup of everything that has many rows, or nobody knows how many (`expected` is None)."""
+    """Lookup of all rows, of which there are many or an unknown number (`expected` is None)."""
 
     lookup: Lookup
     expected: float | None
     way: str
     started_s: float
-    #: What its way says before there are rows.
+    #: Progress of its way before the first rows.
     told: str = ""
-    #: Rows that were handed to the engine.
+    #: Rows handed to the engine.
     rows: int = 0
-    #: Whether that were all.
+    #: True once all rows are handed over.
     is_read: bool = False
-    #: Whether nobody wants it any more, or it has failed.
+    #: True once it is cancelled or has failed.
     is_over: bool = False
 
     @property
     def table(self) -> str:
-        """What it reads, as people call it."""
+        """Name of the table that it reads, for users."""
         return bare(table_of(self.lookup.relation))
 
     @property
     def duration_s(self) -> float:
-        """Since its beginning."""
+        """Seconds since its start."""
         return perf_counter() - self.started_s
 
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a load or a derivation is, for whoever asks. A derivation has no way; `told` is what the way says."""
+    """Progress of a load or a derivation. A derivation has no way; `told` is the way's own progress text."""
 
     state: LoadState
     way: str | None
@@ -51,7 +51,7 @@ class LoadProgress:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """Progress as a text."""
         state = self.state
         table = "" if state.table is None else bare(state.table)
         if state.phase == READING:
@@ -66,5 +66,5 @@ class LoadProgress:
 
 
 def bare(table: str) -> str:
-    """A table's name without its schema."""
+    """Returns a table's name without its schema."""
     return table.rpartition(".")[2].strip('"`')

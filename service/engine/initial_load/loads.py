@@ -1,14 +1,14 @@
-"""Lookups of everything: small ones are run like any other, the rest is read by a way and handed over in slices.
+"""Initial loads: runs small lookups of all rows like other lookups; reads large ones by a way and hands them over in
+slices.
 
-What one step wants is opened together, so that loads of one view see one snapshot, and read one after the other, what
-has the fewest rows first. What fails is wanted again by the engine at a heartbeat; it is not read again before a pause
-that grows, and until then is told why.
+Loads requested in one step are opened together, so that the loads of one view share a snapshot, and are read one after
+the other, smallest first. The engine requests a failed load again at a heartbeat; until a growing pause has passed, it
+is answered with the previous failure.
 
-*Invariants*: a load reports its end once: all its rows, or that it failed; after `restart` none of before reports
-anything. What is handed over in one slice takes about `slices.SLICE_S` of the loop's thread. Above the memory budget's
-ceiling nothing is handed over.
+*Invariants*: a load reports its end once: all rows, or a failure; after `restart` earlier loads report nothing. A slice
+takes about `slices.SLICE_S` of the loop's thread. Above the memory budget's ceiling no rows are handed over.
 
-Not here: ways (`way`, `direct`, `builds`); what becomes of rows (`dataflow.engine.loads`); saying how far they are
+Not here: ways (`way`, `direct`, `builds`); the use of the rows (`dataflow.engine.backfills`); progress reports
 (`progress`).
 """
 
@@ -44,15 +44,15 @@ from service.protocol.counters import Counters
 
 log = structlog.get_logger()
 
-#: Groups of loads that read at once, of each way; others wait.
+#: Maximum concurrent groups of each way; others wait.
 _AT_ONCE = 3
-#: After so many rows, what was brought in is put where Python does not look for garbage.
+#: Rows after which the new objects are excluded from garbage collection.
 _SETTLE_ROWS = 200_000
-_BUG = "A load failed inside the service; its log says more."
+_BUG = "A load failed because of an internal error; the service's log has the cause."
 
 
 class LoadGroup:
-    """Loads that share a snapshot. *State*: `reading`, the one that is read, if any is."""
+    """Loads that share a snapshot. *State*: `reading`, the current one, if any."""
 
     def __init__(self, way: Way, loads: list[InitialLoad]) -> None:
         self.way = way
@@ -62,19 +62,22 @@ class LoadGroup:
 
     @property
     def open(self) -> list[InitialLoad]:
-        """Those that have not ended."""
+        """Loads of the group that have not ended."""
         return [load for load in self.loads if not (load.is_over or load.is_read)]
 
     def told(self, progress: Progress) -> None:
-        """What the way says."""
+        """Records the progress reported by the way."""
         for load in self.loads:
             load.told = progress.text
 
 
 class InitialLoads:
-    """*State*: `_taken` are lookups of this step; `_unsorted` those of which is not known yet who runs them; `_groups`
-    what is being read; `_loads`, by lookup, what the engine may still be busy with; `_beginning` is the one that the
-    engine makes a log for."""
+    """All loads of an engine.
+
+    *State*: `_taken`, lookups of the current step; `_unsorted`, those not yet assigned to a way; `_groups`, groups
+    being read; `_loads`, by lookup, loads that the engine may still process; `_beginning`, the load whose log the
+    engine is creating.
+    """
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class InitialLoads:
         lookup_tasks.on_everything(self._take, self._cancel)
 
     def restart(self, catalog: Catalog) -> None:
-        """A new engine, over `catalog`: the old one's loads are of no use."""
+        """Discards the loads of the old engine; the new one uses `catalog`."""
         for task in self._tasks:
             task.cancel()
         self.working.stop()
@@ -123,11 +126,11 @@ class InitialLoads:
         self._catalog = catalog
 
     def new_log(self) -> RedoFile:
-        """The log of the load that the engine begins."""
+        """Creates the log of the load that the engine begins."""
         return RedoFile(self._directory, partial(self._log_failed, self._beginning))
 
     def progress(self) -> list[LoadProgress]:
-        """How far is what is kept whole and not there yet."""
+        """Progress of the fully materialized state that is not loaded yet."""
         engine = self._dispatcher.engine
         if engine is None or not self._dispatcher.running:
             return []
@@ -135,10 +138,10 @@ class InitialLoads:
 
     @property
     def longest_slice_s(self) -> float:
-        """The longest time for which the loop was held, by rows handed over or by what follows."""
+        """Longest time for which a slice, or the work after it, held the loop."""
         return max(self.slices.longest_s, self.working.slices.longest_s)
 
-    # Taking
+    # Assignment
 
     def _take(self, lookup: Lookup) -> None:
         if not self._taken:
@@ -160,7 +163,7 @@ class InitialLoads:
             self._spawn(self._sort(wanted))
 
     def _is_wanted(self, lookup: Lookup) -> bool:
-        """Whether it was not cancelled before it is known who runs it. Said once."""
+        """Returns False, once, for a lookup that was cancelled before its assignment."""
         is_wanted = lookup.id in self._unsorted
         self._unsorted.discard(lookup.id)
         return is_wanted
@@ -172,7 +175,7 @@ class InitialLoads:
         return task
 
     async def _sort(self, lookups: list[Lookup]) -> None:
-        """Finds out how much they are, and who reads them."""
+        """Estimates the sizes of lookups and assigns them to a way."""
         expected = await self._expected(lookups)
         large: list[Lookup] = []
         for lookup in filter(self._is_wanted, lookups):
@@ -191,16 +194,16 @@ class InitialLoads:
             async with self._upstream.session() as session:
                 sizes = await session.expected_sizes([lookup.relation for lookup in lookups], self._catalog)
         except UpstreamError as error:
-            log.warning("the size of what is to be loaded is not known", reason=str(error), code=error.code)
+            log.warning("the size of an initial load cannot be estimated", reason=str(error), code=error.code)
             return {}
         except Exception:
-            # A bug of ours. What is not known to be small is read in slices.
-            log.exception("the size of what is to be loaded is not known")
+            # A bug in the service. A load of unknown size is read in slices.
+            log.exception("the size of an initial load cannot be estimated")
             return {}
         return {relation: size.rows for relation, size in sizes.items()}
 
     def _together(self, lookups: list[Lookup]) -> list[list[Lookup]]:
-        """Which are read at one snapshot: one that has failed is not to take others with it again."""
+        """Splits lookups into groups that share a snapshot; one that failed before has a group of its own."""
         alone = [lookup for lookup in lookups if self._failures.has(lookup.relation)]
         others = [lookup for lookup in lookups if lookup not in alone]
         return [*([others] if others else []), *([lookup] for lookup in alone)]
@@ -224,7 +227,7 @@ class InitialLoads:
             failure = Failure(error.told, str(error), error.of_query)
             self._failed(group, failure, retryable=error.code not in BREAKING)
         except Exception:
-            # A bug of ours. Whoever waits is told, instead of waiting for ever.
+            # A bug in the service. Waiting reads get an error instead of waiting forever.
             log.exception("load failed")
             self._failed(group, Failure(_BUG), retryable=False)
         finally:
@@ -237,7 +240,7 @@ class InitialLoads:
             for load in group.open:
                 self._begin(load, opened)
             for load in list(group.open):
-                # Nobody may want it by now.
+                # All loads of the group may have been cancelled meanwhile.
                 if not load.is_over:
                     group.reading = load
                     await self._read(load, opened)
@@ -258,7 +261,7 @@ class InitialLoads:
                 await self._hand_over(load, rows)
                 if load.is_over:
                     return
-        # A table that took the other's name after the snapshot may be what was read: the stream says so until there.
+        # Another table may have been renamed to this name after the snapshot; the stream shows that by this position.
         bound = (await self._upstream.lookups.snapshot()).bound
         if load.is_over:
             return
@@ -297,7 +300,7 @@ class InitialLoads:
                 group.task.cancel()
 
     def _failed(self, group: LoadGroup, failure: Failure, *, retryable: bool) -> None:
-        """What was read has failed, and takes with it what was to be read behind it."""
+        """Fails the current load of a group and those waiting behind it."""
         for load in group.open:
             mine = group.reading in (None, load)
             self._fail(load, failure if mine else Failure(failure.reason), retryable=retryable or not mine, mine=mine)
@@ -313,7 +316,7 @@ class InitialLoads:
         self._dispatcher.step(LookupFailed(load.lookup.id, failure.reason, retryable, failure.evaluation))
 
     def _log_failed(self, lookup: LookupId | None, reason: str) -> None:
-        """Told in the middle of a step."""
+        """Handles a log failure, which is reported in the middle of a step."""
         asyncio.get_running_loop().call_soon(self._give_up, lookup, reason)
 
     def _give_up(self, lookup: LookupId | None, reason: str) -> None:
@@ -327,12 +330,12 @@ class InitialLoads:
                 group.task.cancel()
 
     def _forget_ended(self) -> None:
-        """Loads that the engine is done with."""
+        """Removes the loads that the engine has finished."""
         engine = self._dispatcher.engine
         busy = set() if engine is None else {state.lookup for state in engine.loading()}
         self._loads = {at: load for at, load in self._loads.items() if not load.is_read or at in busy}
 
-    # Looking in
+    # Progress
 
     def _progress_of(self, state: LoadState) -> LoadProgress:
         load = None if state.lookup is None else self._loads.get(state.lookup)

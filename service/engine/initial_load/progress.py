@@ -1,8 +1,8 @@
-"""Says how far loads are: in the views that wait for them, in the log when they are there, and to whoever asks.
+"""Progress reports of loads: in the status of waiting views, in the log, and in `/v1/stats`.
 
 *Invariants*: the catalog, which every worker reads when it changes, is changed at most every `PERIOD_S`.
 
-Not here: what is counted (`loads`, `dataflow.engine.backfills`).
+Not here: the counters (`loads`, `dataflow.engine.backfills`).
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from service.engine.views.registry import Status, ViewRegistry
 log = structlog.get_logger()
 
 PERIOD_S = 1.0
-#: Of one view, how many are said.
+#: Maximum loads listed for one view.
 _SAID = 3
 
 
 class Telling:
-    """*State*: `_began_s`, since when views that are being built are known to be."""
+    """Periodic reports. *State*: `_began_s`, since when each view has been seen loading."""
 
     def __init__(self, loads: InitialLoads, registry: ViewRegistry, say: Callable[[ViewId, str], None]) -> None:
         self._loads = loads
@@ -34,7 +34,7 @@ class Telling:
         self._began_s: dict[ViewId, float] = {}
 
     async def tell(self) -> None:
-        """Now and then, for as long as it runs."""
+        """Reports periodically until cancelled."""
         try:
             while True:
                 await asyncio.sleep(PERIOD_S)
@@ -43,7 +43,7 @@ class Telling:
             self._began_s.clear()
 
     def tell_once(self) -> None:
-        """How far all views are."""
+        """Updates the progress of all views."""
         by_view: dict[ViewId, list[LoadProgress]] = {}
         for progress in self._loads.progress():
             for view in progress.state.views:
@@ -66,7 +66,7 @@ class Telling:
                 log.info("view loaded", view=installation.definition.name, seconds=seconds)
 
     def stats(self) -> list[dict[str, Any]]:
-        """What ``/v1/stats`` says of loads."""
+        """Returns the loads' part of ``/v1/stats``."""
         return [self._stats_of(progress) for progress in self._loads.progress()]
 
     def _stats_of(self, progress: LoadProgress) -> dict[str, Any]:
@@ -87,6 +87,6 @@ class Telling:
 
 
 def text_of(found: list[LoadProgress]) -> str:
-    """In words, what a view waits for."""
+    """Formats the progress of the loads that a view waits for."""
     said = [progress.text for progress in found[:_SAID]]
     return "; ".join(said) + (f"; and {len(found) - _SAID} more" if len(found) > _SAID else "")

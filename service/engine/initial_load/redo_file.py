@@ -1,12 +1,12 @@
-"""Redo logs on disk (`dataflow.engine.redo_log`): what transactions did to a table while it is loaded.
+"""Redo logs on disk (`dataflow.engine.redo_log`): changes of a table while it is loaded.
 
-A log is a file without a name, so that whatever happens to the process nothing is left of it. It is only made when
-there is more than fits into its buffer, and starts over when all of it was taken.
+A log is an unlinked file, so nothing remains of it however the process ends. It is created when its buffer is full, and
+truncated when all of it was read.
 
-*Invariants*: nothing here raises: the engine's step goes on. A log that could not be written or read says so to who
-fails its load, and is never empty afterwards, so that nobody takes it for finished.
+*Invariants*: no method raises, so that the engine's step continues. A log that cannot be written or read reports the
+failure, which fails its load, and is never empty afterwards, so that it never counts as finished.
 
-Not here: which changes (`dataflow.engine.loads`).
+Not here: the choice of changes (`dataflow.engine.backfills`).
 """
 
 import marshal
@@ -21,20 +21,22 @@ from dataflow.engine.events import TableDelta
 from dataflow.types import Row
 
 PREFIX = "upquery-redo-"
-#: What is kept in memory before it is written, and read at once, and rows of one frame: a transaction may have any
-#: number.
+#: Size of the buffers for writing and reading, and maximum rows of a frame: a transaction may have any number.
 BUFFER_BYTES = 256 << 10
 FRAME_ROWS = 1000
 #: Bytes and rows of the frame that follows.
 _HEADER = Struct("<II")
 
-#: Is told what went wrong with a log, in words.
+#: Receives the error text of a failed log.
 Failed = Callable[[str], None]
 
 
 class RedoFile:
-    """Is a `RedoLog`. *State*: `_old` are frames that were read, `_new` those that are not written yet; in between, the
-    file has those from `_read_at` to `_written`."""
+    """Implementation of `RedoLog`.
+
+    *State*: `_old`, frames read from the file; `_new`, frames not yet written; the file holds the frames in between,
+    from `_read_at` to `_written`.
+    """
 
     def __init__(self, directory: Path, failed: Failed) -> None:
         self._directory = directory
@@ -49,16 +51,14 @@ class RedoFile:
 
     @property
     def rows(self) -> int:
-        """See `RedoLog`."""
         return max(1, self._rows) if self._is_broken else self._rows
 
     @property
     def file_bytes(self) -> int:
-        """What it takes on disk."""
+        """Size of the file."""
         return self._written
 
     def append(self, delta: TableDelta) -> None:
-        """See `RedoLog`."""
         if self._is_broken:
             return
         for removed, added in _frames(delta):
@@ -71,7 +71,6 @@ class RedoFile:
             self._attempt(self._write, "written")
 
     def take(self, rows: int) -> list[TableDelta]:
-        """See `RedoLog`."""
         taken: list[TableDelta] = []
         while rows > 0 and not self._is_broken:
             if not self._old:
@@ -86,7 +85,6 @@ class RedoFile:
         return taken or [TableDelta()]
 
     def close(self) -> None:
-        """See `RedoLog`."""
         self._old.clear()
         self._new.clear()
         self._rows = 0
@@ -103,7 +101,7 @@ class RedoFile:
             self._new.clear()
             why = getattr(error, "strerror", None) or str(error)
             self._on_failure(
-                f"The log of what changes meanwhile cannot be {what} below {self._directory}: {why}. Make room there, "
+                f"The redo log of a load cannot be {what} below {self._directory}: {why}. Make room there, "
                 "or set [state] directory."
             )
 
@@ -119,7 +117,7 @@ class RedoFile:
         self._new_bytes = 0
 
     def _read(self) -> None:
-        """The next frames, of the file first."""
+        """Reads the next frames, from the file first."""
         if self._read_at == self._written:
             self._old, self._new, self._new_bytes = self._new, self._old, 0
             if self._file is not None and self._written:
@@ -132,11 +130,11 @@ class RedoFile:
         if len(data) < wanted:
             data = os.pread(self._file, wanted, self._read_at)
         if len(data) < wanted:
-            raise EOFError("it ends too early")
+            raise EOFError("it is truncated")
         self._read_at += self._split(data)
 
     def _split(self, data: bytes) -> int:
-        """Keeps the whole frames of what was read; how many bytes that are."""
+        """Appends the complete frames in `data`; returns their number of bytes."""
         at = 0
         while len(data) - at >= _HEADER.size:
             end = at + _HEADER.size + _HEADER.unpack_from(data, at)[0]
@@ -148,7 +146,7 @@ class RedoFile:
 
 
 def _frames(delta: TableDelta) -> Iterator[tuple[list[Row], list[Row]]]:
-    """A change in pieces, what goes before what comes."""
+    """Splits a delta into frames, removed rows before added ones."""
     if len(delta.removed) + len(delta.added) <= FRAME_ROWS:
         yield delta.removed, delta.added
         return
@@ -165,6 +163,6 @@ def _nameless(directory: Path) -> int:
 
 
 def remove_left(directory: Path) -> None:
-    """Remove what was left by a process that ended right then, where files cannot be made without a name."""
+    """Removes files left by a process that was killed while creating one, on systems without unnamed files."""
     for path in directory.glob(f"{PREFIX}*"):
         path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Has the engine go on with what is too much for one step, slice by slice, as long as there is something.
+"""Sliced work: lets the engine continue work that is too long for one step, slice by slice.
 
-*Invariants*: the loop gets a turn after each slice; above the memory budget's ceiling nothing is done.
+*Invariants*: the loop runs other tasks after each slice; above the memory budget's ceiling no work is done.
 
-Not here: what that is (`dataflow.engine.backfills`).
+Not here: the work (`dataflow.engine.backfills`).
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from service.engine.initial_load.slices import Slices
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 
-#: Of one slice, however little rows have cost so far.
+#: Maximum rows of one slice, however cheap rows have been so far.
 MOST_ROWS = 1000
 
 
 class Working:
-    """*State*: `_task` runs while the engine works."""
+    """Task for the engine's pending work. *State*: `_task` runs while the engine has work."""
 
     def __init__(self, dispatcher: Dispatcher, room: Room) -> None:
         self.slices = Slices(MOST_ROWS)
@@ -31,7 +31,7 @@ class Working:
             self._task = asyncio.get_running_loop().create_task(self._work())
 
     def stop(self) -> None:
-        """The engine is another one."""
+        """Cancels the task; the engine is being replaced."""
         if self._task is not None:
             self._task.cancel()
             self._task = None

@@ -1,7 +1,7 @@
-"""How much is done at once, so that the loop is never held for long.
+"""Slices: adaptive batch sizes that bound how long the loop is held.
 
-A slice takes about `SLICE_S` of this thread's time: on a busy machine it is not to be less work. After each the loop
-gets a turn. How many rows that are is found out as it goes: they differ by what hangs off them.
+A slice takes about `SLICE_S` of thread time, so it does the same work on a busy machine; after each one the loop runs
+other tasks. The number of rows adapts, since the cost of a row depends on the state derived from it.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,11 @@ _FEWEST = 8
 
 
 class Slices:
-    """*State*: `rows`, how many the next slice should have, never more than `most`: after much that cost little comes
-    something that costs more. `longest_s`, the longest on the clock."""
+    """Adaptive slice size.
+
+    *State*: `rows` of the next slice, never more than `most`, since expensive rows may follow cheap ones; `longest_s`,
+    the longest slice in wall clock seconds.
+    """
 
     def __init__(self, most: int) -> None:
         self.rows = 64
@@ -21,7 +24,7 @@ class Slices:
         self.longest_s = 0.0
 
     def run(self, work: Callable[[], None], rows: int) -> None:
-        """Does a slice, which has so many rows."""
+        """Runs one slice of `rows` rows and adapts the size."""
         started, started_cpu = perf_counter(), thread_time()
         work()
         took_s = thread_time() - started_cpu

@@ -1,6 +1,6 @@
-"""Ways to read everything that a lookup asks for, in batches, at one snapshot.
+"""Interface of the ways to read all rows of lookups, in batches, at one snapshot.
 
-Not here: which way is taken, and what becomes of the rows (`loading.loads`).
+Not here: the choice of a way, and the use of the rows (`loads`).
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,19 +12,19 @@ from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Position, Row, Snapshot
 
-#: Rows of a batch, at most.
+#: Maximum rows of a batch.
 BATCH_ROWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a way is before it gives rows: in words, and as a share of one, if that is known."""
+    """Progress of a way before its first rows: a text, and a fraction if known."""
 
     text: str
     share: float | None = None
 
 
-#: Is told how far it is.
+#: Receives the progress of a way.
 Told = Callable[[Progress], None]
 
 
@@ -33,31 +33,32 @@ class OpenedWay(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the rows are as of."""
+        """Snapshot of the rows."""
         ...
 
     @property
     def bound(self) -> Position:
-        """All that the snapshot sees is in the stream by it."""
+        """Position by which everything that the snapshot sees is in the stream."""
         ...
 
     def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
-        """The rows of one of the lookups, at most `BATCH_ROWS` at a time. Raises `UpstreamError`."""
+        """Yields the rows of one lookup, at most `BATCH_ROWS` at a time. Raises `UpstreamError`."""
         ...
 
 
 class Way(Protocol):
-    """One of them."""
+    """Way to read initial loads."""
 
     @property
     def name(self) -> str:
-        """``direct``, ``spark``."""
+        """Name in logs and statistics: ``direct``, ``spark``."""
         ...
 
     def takes(self, lookups: Sequence[Lookup], catalog: Catalog, rows: float) -> bool:
-        """Whether it is to read these, which have about so many rows together."""
+        """Returns whether it accepts these lookups, which have about `rows` rows together."""
         ...
 
     def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AbstractAsyncContextManager[OpenedWay]:
-        """Read them. Raises `UpstreamError`; what it holds upstream and on disk is let go at the end."""
+        """Reads the lookups; releases its upstream and disk resources at the end of the block. Raises
+        `UpstreamError`."""
         ...

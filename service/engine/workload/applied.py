@@ -1,10 +1,10 @@
-"""Keeps to a workload model: its keys are pinned and filled, in this engine and in the next ones.
+"""Applied workload model: pins and fills its keys, in this engine and in later ones.
 
-*Invariants*: what is applied is on disk first, whole, and is applied again after a restart. Each pin of the engine
-that is ours is in `_pinned`, and is taken back when the model changes or goes; a view that was replaced is pinned and
-filled anew.
+*Invariants*: a model is written to disk before it is applied, and applied again after a restart. `_pinned` lists all
+pins made for the model; they are removed when the model is replaced or dropped; a replaced view is pinned and filled
+again.
 
-Not here: filling (`service.engine.reads.prewarm`), what the model says (`service.protocol.workload`), why
+Not here: filling (`service.engine.reads.prewarm`), the model's format (`service.protocol.workload`), its purpose
 (docs/workload.md).
 """
 
@@ -34,7 +34,7 @@ _FILE = "workload.json"
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What was done for a view: under which id, which keys are pinned, how many texts are no keys."""
+    """Application to a view: its id, the pinned keys, and the number of texts that are not keys."""
 
     id: ViewId
     pinned: Sequence[Key]
@@ -42,9 +42,9 @@ class _Done:
 
 
 class AppliedWorkload:
-    """The model of one service.
+    """Workload model of one service.
 
-    *State*: `_model`, None if there is none; `_done` by view, in the engine `_engine`.
+    *State*: `_model`, None without one; `_done` by view, for the engine `_engine`.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class AppliedWorkload:
         dispatcher.on_move(self._moved)
 
     def load(self) -> None:
-        """What was applied before. A file that is none is left alone, and said."""
+        """Loads the stored model. An invalid file is left unchanged and logged."""
         try:
             self._model = WorkloadModel.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
             pass
         except (OSError, ValidationError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no workload model of this version"
-            log.warning("the workload model cannot be read; none is applied", path=str(self._path), reason=reason)
+            reason = error.strerror if isinstance(error, OSError) else "it is not a workload model of this version"
+            log.warning("the workload model cannot be read; no model is applied", path=str(self._path), reason=reason)
 
     def put(self, model: WorkloadModel) -> Workload:
-        """Applies a model in the place of another. Raises `ApiError`."""
+        """Replaces the model. Raises `ApiError`."""
         for view in model.views:
             if view not in self._registry.views:
                 raise ApiError(
@@ -86,7 +86,7 @@ class AppliedWorkload:
         return self.state()
 
     def drop(self) -> None:
-        """Nothing is applied any more. Raises `ApiError`."""
+        """Drops the model. Raises `ApiError`."""
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
@@ -95,7 +95,7 @@ class AppliedWorkload:
         self._model = None
 
     def state(self) -> Workload:
-        """What is applied."""
+        """Returns the applied model and its progress."""
         if self._model is None:
             return Workload(applied=False, views=[])
         sizes = self._leaf.bytes_by_view()
@@ -128,9 +128,9 @@ class AppliedWorkload:
             raise ApiError("internal_error", f"The model cannot be stored in {self._path}: {error.strerror}.") from None
 
     def _moved(self, _: Position) -> None:
-        """The engine may be another one, or a view."""
+        """Handles a new engine or a changed view."""
         if self._model is not None and self._is_due():
-            # Not inside of the step that this is told in.
+            # Not within the step that reports the change.
             asyncio.get_running_loop().call_soon(self._apply)
 
     def _is_due(self) -> bool:
@@ -144,7 +144,7 @@ class AppliedWorkload:
         return None if done is None else done.id
 
     def _id_of(self, name: str) -> ViewId | None:
-        """Of a view that answers."""
+        """Returns the id of a view that answers reads."""
         registered = self._registry.views.get(name)
         installed = None if registered is None else registered.installed
         ready = installed is not None and installed.status is Status.READY
@@ -154,7 +154,7 @@ class AppliedWorkload:
         if self._model is None or not self._dispatcher.running:
             return
         if self._engine is not self._dispatcher.engine:
-            # Another engine has none of our pins.
+            # A new engine has none of the pins.
             self._engine = self._dispatcher.engine
             self._done.clear()
         for name, view in self._model.views.items():
@@ -173,7 +173,7 @@ class AppliedWorkload:
         return _Done(id_, keys, len(view.pin) - len(items))
 
     def _undo(self) -> None:
-        """Takes our pins back."""
+        """Removes the model's pins."""
         if self._engine is self._dispatcher.engine:
             for done in self._done.values():
                 for key in done.pinned:
