@@ -17,7 +17,7 @@ from tests.fixtures.service import HTTP, alive, until
 _FOR_GOOD_S = 14.0
 _DIED, _HANGS = r"child died", r"child hangs"
 _SILENT = r'upquery_process_silent\{{process="{}"\}} 1'
-_LOST = r"the change stream is lost"
+_LOST = r"change stream lost"
 #: Of answers that are seconds behind.
 _OLD = r"upquery_age_seconds [3-9]"
 Broken = Callable[[Bed], AbstractContextManager[None]]

@@ -98,7 +98,7 @@ async def mariadb_session(url: str) -> AsyncIterator[UpstreamSession]:
         ("CHANGE body words text", ALTERED),
         ("MODIFY id int NULL", ALTERED),
         ("DROP KEY id", ALTERED),
-        ("ADD SYSTEM VERSIONING", "keeps its history"),
+        ("ADD SYSTEM VERSIONING", "is system-versioned"),
         ("ENGINE = MyISAM", "no snapshots"),
         ("RENAME TO gone", ALTERED),
     ],
