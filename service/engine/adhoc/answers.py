@@ -11,10 +11,10 @@ from typing import Any
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog
 from dataflow.types import Position
-from service.engine.adhoc.execution import Running, invalid
+from service.engine.adhoc.execution import QueryRunner, invalid
 from service.engine.adhoc.match import Matcher
-from service.engine.adhoc.parser import Parsing
-from service.engine.adhoc.promotion import Installing
+from service.engine.adhoc.parser import AdhocParser
+from service.engine.adhoc.promotion import Promoter
 from service.engine.loop.visibility import Visibility
 from service.engine.reads.slots import Slots
 from service.engine.upstream.problems import upstream_problem
@@ -58,10 +58,10 @@ class AdhocAnswers:
         self._upstream = upstream
         self._following = following
         self._counters = worker_counters
-        self._parsing = Parsing(following)
+        self._parsing = AdhocParser(following)
         self._matcher = Matcher(registry, leaf.info, self._parsing)
-        self._running = Running(upstream, settings, visible, slots, self._parsing, http.max_keys)
-        self._installing = Installing(changes, registry, settings, following, self._reads_of)
+        self._running = QueryRunner(upstream, settings, visible, slots, self._parsing, http.max_keys)
+        self._installing = Promoter(changes, registry, settings, following, self._reads_of)
         self._catalog = Catalog()
         self._loaded_s = -_CATALOG_S
         self._tidying: asyncio.Task[None] | None = None

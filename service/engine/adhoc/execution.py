@@ -16,7 +16,7 @@ from dataflow.errors import InvalidQuery
 from dataflow.plan.refresh import RefreshView
 from dataflow.sql.spelling import Spelling
 from dataflow.types import Position, ViewId
-from service.engine.adhoc.parser import Parsing
+from service.engine.adhoc.parser import AdhocParser
 from service.engine.loop.visibility import Visibility
 from service.engine.reads.slots import Slots
 from service.engine.upstream.problems import forward_problem
@@ -45,7 +45,7 @@ _REFUSALS = frozenset({"missing", "denied"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedStatement:
     """Statement accepted by the upstream."""
 
     described: Described
@@ -54,7 +54,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Running:
+class QueryRunner:
     """Runs queries. *State*: `_known`, descriptions of the latest texts."""
 
     upstream: Upstream
@@ -62,12 +62,12 @@ class Running:
     visible: Visibility
     #: Shared with lookups, so that connections remain for heartbeats.
     slots: Slots
-    parsing: Parsing
+    parsing: AdhocParser
     max_keys: int
     statements: int = 0
     _own: asyncio.Semaphore = field(init=False)
     _waiting: int = 0
-    _known: OrderedDict[str, _Known] = field(default_factory=OrderedDict)
+    _known: OrderedDict[str, _CachedStatement] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         self._own = asyncio.Semaphore(self.settings.concurrent_queries)
@@ -82,7 +82,7 @@ class Running:
         try:
             if minimum is not None:
                 await self.visible.wait(minimum)
-            async with self._own, self.slots.of(()):
+            async with self._own, self.slots.slot(()):
                 return await self._run(spelling, given)
         except UpstreamError as error:
             raise problem_of(error) from None
@@ -102,7 +102,7 @@ class Running:
             raise ApiError("read_timeout", "The columns of a table have just changed.", retryable=True)
         return ReadReply([_answer(known.described, found)], found.version, asked_ms, AnswerSource.QUERY)
 
-    async def _describe(self, sql: str) -> _Known:
+    async def _describe(self, sql: str) -> _CachedStatement:
         known = self._known.get(sql)
         if known is not None and monotonic() < known.until_s:
             return known
@@ -114,7 +114,7 @@ class Running:
             raise invalid(sql, error) from None
         view = RefreshView("query", sql, described.parameters, described.output, (), "")
         info = describe(ViewId(0), stand_in(view), None, "ready", listed=False, refreshed=True)
-        known = _Known(described, Arguments(info, self.max_keys), monotonic() + _KNOWN_S)
+        known = _CachedStatement(described, Arguments(info, self.max_keys), monotonic() + _KNOWN_S)
         if len(self._known) >= _MAX_KNOWN:
             self._known.popitem(last=False)
         self._known[sql] = known
@@ -135,7 +135,7 @@ def invalid(sql: str, error: Any) -> ApiError:
 def problem_of(error: UpstreamError) -> ApiError:
     """Returns the problem of an upstream failure, as the client's error if it is one."""
     if error.code in _REFUSALS:
-        return ApiError("query_invalid", f"The database rejects the query: {error.told}")
+        return ApiError("query_invalid", f"The database rejects the query: {error.public_text}")
     if error.code == "too_large":
         return ApiError("too_large", error.told, "Request fewer rows, for example by a LIMIT.")
     if error.code == "timeout":

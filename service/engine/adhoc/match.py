@@ -23,7 +23,7 @@ from dataflow.plan.nodes import View
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.spelling import Site, SiteKind, Spelling, spelling_of
 from dataflow.types import ViewId
-from service.engine.adhoc.parser import Parsing
+from service.engine.adhoc.parser import AdhocParser
 from service.engine.views.registry import InstalledView, Status, Tier, ViewRegistry
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.protocol.adhoc import Match
@@ -48,7 +48,7 @@ class Matcher:
 
     registry: ViewRegistry
     info: Callable[[ViewId], ViewInfo]
-    parsing: Parsing
+    parsing: AdhocParser
     #: Serializes queries, since the loop runs other tasks between the steps.
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _seen: frozenset[ViewId] = frozenset()

@@ -16,7 +16,7 @@ from service.ground.long_texts import beside
 
 
 @dataclass(slots=True)
-class Parsing:
+class AdhocParser:
     """Parses and plans in the upstream's dialect."""
 
     following: FollowedTables

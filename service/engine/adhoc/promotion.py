@@ -44,7 +44,7 @@ class _Installed:
 
 
 @dataclass(slots=True)
-class Installing:
+class Promoter:
     """Promotes and drops views. *State*: `_seen`, counts of queries, most recent last; `_made`, promoted views by
     name."""
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Row, ViewId
 from service.engine.audit.held_snapshot import HeldSnapshots, SnapshotReader
-from service.engine.audit.leaf_copy import CopiedKey, Picture
-from service.engine.audit.messages import Audited
+from service.engine.audit.leaf_copy import CopiedKey, LeafCopy
+from service.engine.audit.messages import ViewToAudit
 from service.engine.reads.forwards import forward_query
 from service.engine.upstream.results import UpstreamError
 from service.leaf_store.catalog import ViewInfo
@@ -30,7 +30,7 @@ class AuditQuestion(NamedTuple):
     parameters: list[str | None]
 
 
-class Answered(NamedTuple):
+class FreshAnswer(NamedTuple):
     """Key and the upstream's rows, or the reason why they are missing."""
 
     stored: CopiedKey
@@ -38,7 +38,7 @@ class Answered(NamedTuple):
 
 
 def questions_of(
-    picture: Picture, views: Mapping[ViewId, Audited], infos: Mapping[ViewId, ViewInfo]
+    picture: LeafCopy, views: Mapping[ViewId, ViewToAudit], infos: Mapping[ViewId, ViewInfo]
 ) -> Iterator[AuditQuestion]:
     """Returns the query of each key of a copy."""
     for stored in picture:
@@ -52,10 +52,10 @@ def questions_of(
 
 async def ask_directly(
     held: HeldSnapshots, questions: Iterator[AuditQuestion], pool_size: int, until: float
-) -> AsyncGenerator[Answered, None]:
+) -> AsyncGenerator[FreshAnswer, None]:
     """Yields results in any order, over a few connections. Queries not started by `until` (monotonic clock) have none.
     Raises UpstreamError without a connection."""
-    found: asyncio.Queue[Answered | None] = asyncio.Queue(maxsize=2 * CONNECTIONS)
+    found: asyncio.Queue[FreshAnswer | None] = asyncio.Queue(maxsize=2 * CONNECTIONS)
 
     async def work(reader: SnapshotReader) -> None:
         for question in questions:
@@ -78,7 +78,9 @@ async def ask_directly(
             await asyncio.gather(*workers, return_exceptions=True)
 
 
-async def _next(found: "asyncio.Queue[Answered | None]", workers: "Sequence[asyncio.Future[None]]") -> Answered | None:
+async def _next(
+    found: "asyncio.Queue[FreshAnswer | None]", workers: "Sequence[asyncio.Future[None]]"
+) -> FreshAnswer | None:
     """Returns the next result; raises a worker's error."""
     getting = asyncio.ensure_future(found.get())
     try:
@@ -93,16 +95,16 @@ async def _next(found: "asyncio.Queue[Answered | None]", workers: "Sequence[asyn
         getting.cancel()
 
 
-async def _asked(reader: SnapshotReader, question: AuditQuestion, until: float) -> Answered:
+async def _asked(reader: SnapshotReader, question: AuditQuestion, until: float) -> FreshAnswer:
     if monotonic() > until:
-        return Answered(question.stored, LATE)
+        return FreshAnswer(question.stored, LATE)
     try:
         rows, _ = await reader.ask(question.sql, question.parameters)
     except UpstreamError as error:
         if error.retryable:
             raise
-        return Answered(question.stored, f"the upstream rejected the query: {error.told}")
-    return Answered(question.stored, rows)
+        return FreshAnswer(question.stored, f"the upstream rejected the query: {error.public_text}")
+    return FreshAnswer(question.stored, rows)
 
 
-__all__ = ["LATE", "Answered", "AuditQuestion", "ask_directly", "questions_of"]
+__all__ = ["LATE", "AuditQuestion", "FreshAnswer", "ask_directly", "questions_of"]

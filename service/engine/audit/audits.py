@@ -21,8 +21,8 @@ import orjson
 import structlog
 
 from dataflow.types import Position
-from service.engine.audit.held_snapshot import Taken
-from service.engine.audit.messages import Audited, AuditJob, ViewResult, Way
+from service.engine.audit.held_snapshot import AuditSnapshot
+from service.engine.audit.messages import AuditJob, ViewResult, ViewToAudit, Way
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.hold import Hold, HoldLost
 from service.engine.views.registry import Status, Tier, ViewRegistry
@@ -126,7 +126,7 @@ class Audits:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _views(self, wanted: AuditOptions) -> tuple[tuple[Audited, ...], list[ViewResult]]:
+    def _views(self, wanted: AuditOptions) -> tuple[tuple[ViewToAudit, ...], list[ViewResult]]:
         """Returns the views to audit, and results for those that cannot be audited."""
         names = sorted(self._registry.views) if wanted.views is None else wanted.views
         audited, left_out = [], []
@@ -141,7 +141,7 @@ class Audits:
             elif installed.plan.tier is Tier.TTL:
                 left_out.append(ViewResult(name, tier, skipped={"its answers expire": 0}))
             else:
-                audited.append(Audited(installed.id, name, installed.plan))
+                audited.append(ViewToAudit(installed.id, name, installed.plan))
         return tuple(audited), left_out
 
     async def _run(self, job: AuditJob, state: AuditState, left_out: list[ViewResult]) -> None:
@@ -187,7 +187,7 @@ class Audits:
         try:
             await child.send(send_configuration(job))
             await self._meet(child, state)
-            result = await child.said("result")
+            result = await child.receive("result")
         finally:
             await child.end()
         state.views = result["views"]
@@ -199,7 +199,7 @@ class Audits:
         try:
             await self._taken(child)
         except HoldLost as lost:
-            log.info("the audit's first snapshot", reason=str(lost))
+            log.info("the audit's first snapshot failed", reason=str(lost))
         limit_s = HOLD_S if self._settings.cdc.kafka is None else KAFKA_HOLD_S
         last = ""
         for number in range(TRIES):
@@ -238,19 +238,19 @@ class Audits:
             return None
         position, epoch = self._dispatcher.position, self._leaf.epoch
         await child.do("look")
-        looked = await child.said("looked")
+        looked = await child.receive("looked")
         if looked != {"position": position, "epoch": epoch} or not self._dispatcher.running:
             raise AuditFailed("The change stream was lost meanwhile.")
         return position
 
     @staticmethod
-    async def _taken(child: "_Child") -> Taken:
+    async def _taken(child: "_Child") -> AuditSnapshot:
         await child.do("take")
-        said = await child.said("taken")
+        said = await child.receive("taken")
         if said["snapshot"] is None:
             raise HoldLost(f"no snapshot could be taken: {said['reason']}")
         taken = pickle.loads(base64.b85decode(said["snapshot"]))
-        assert isinstance(taken, Taken)
+        assert isinstance(taken, AuditSnapshot)
         return taken
 
 
@@ -282,7 +282,7 @@ class _Child:
         """Ignores the replies that are still outstanding."""
         self._owed = self._asked
 
-    async def said(self, kind: str) -> Any:
+    async def receive(self, kind: str) -> Any:
         """Returns the next message of this kind. Raises `AuditFailed`."""
         assert self._process.stdout is not None
         while True:

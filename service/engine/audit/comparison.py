@@ -16,7 +16,7 @@ import orjson
 from dataflow.plan.nodes import View, column_types
 from dataflow.types import Row
 from service.engine.audit.leaf_copy import CopiedKey
-from service.engine.audit.messages import Audited, Difference
+from service.engine.audit.messages import Difference, ViewToAudit
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.render import compile_row, unique_names
 
@@ -30,7 +30,7 @@ TIED = "rows tie at a LIMIT, and no visible column distinguishes them"
 class Comparison:
     """Compares keys of one view."""
 
-    def __init__(self, view: Audited, info: ViewInfo) -> None:
+    def __init__(self, view: ViewToAudit, info: ViewInfo) -> None:
         self._view = view
         self._info = info
         plan = view.plan.view
@@ -101,7 +101,7 @@ def _has_limit(info: ViewInfo) -> bool:
     return any(parameter.role.value in ("limit", "offset") for parameter in info.parameters)
 
 
-def _first_order_column(view: Audited) -> str | None:
+def _first_order_column(view: ViewToAudit) -> str | None:
     """Returns the visible name of the first sort column."""
     plan = view.plan.view
     if not isinstance(plan, View) or not plan.order:

@@ -17,7 +17,7 @@ from service.settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class AuditSnapshot:
     """Visibility of a snapshot, all of which is in the stream by `bound`. Other sessions can import it as `name`."""
 
     snapshot: UpstreamSnapshot
@@ -40,7 +40,7 @@ class HeldSnapshots(Protocol):
     #: Reason why Spark cannot read at it, if any.
     alone: str | None
 
-    async def take(self) -> Taken:
+    async def take(self) -> AuditSnapshot:
         """Releases the latest snapshot and takes another. Raises UpstreamError."""
         ...
 
@@ -66,4 +66,4 @@ def open_held(settings: Settings, tables: Iterable[str]) -> tuple[Upstream, Abst
     return upstream, mysql_holding(upstream.pool, tables)
 
 
-__all__ = ["HeldSnapshots", "SnapshotReader", "Taken", "open_held"]
+__all__ = ["AuditSnapshot", "HeldSnapshots", "SnapshotReader", "open_held"]

@@ -25,10 +25,10 @@ import orjson
 import structlog
 
 from dataflow.types import ViewId
-from service.engine.audit.answers import Answered, ask_directly, questions_of
+from service.engine.audit.answers import FreshAnswer, ask_directly, questions_of
 from service.engine.audit.comparison import Comparison
-from service.engine.audit.held_snapshot import HeldSnapshots, Taken, open_held
-from service.engine.audit.leaf_copy import Picture, copy
+from service.engine.audit.held_snapshot import AuditSnapshot, HeldSnapshots, open_held
+from service.engine.audit.leaf_copy import LeafCopy, copy
 from service.engine.audit.messages import AuditJob, Difference, ViewResult
 from service.engine.audit.spark import ask_spark
 from service.engine.upstream.results import UpstreamError
@@ -44,7 +44,7 @@ NICE = 10
 _TELL_S = 0.5
 
 
-class Talk:
+class JobChannel:
     """Lines of JSON from and to the engine process."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Talk:
 
         threading.Thread(target=listen, name="parent", daemon=True).start()
 
-    async def told(self) -> str:
+    async def receive(self) -> str:
         """Returns the next command."""
         return str((await self._lines.get())["do"])
 
@@ -72,9 +72,9 @@ class Talk:
 class AuditRun:
     """One audit. *State*: `results`, by view; `differences`, the first ones."""
 
-    def __init__(self, job: AuditJob, talk: Talk) -> None:
+    def __init__(self, job: AuditJob, channel: JobChannel) -> None:
         self._job = job
-        self._talk = talk
+        self._channel = channel
         self._infos: dict[ViewId, ViewInfo] = {}
         self._told_s = 0.0
         self.results = {view.id: ViewResult(view.name, view.plan.tier.value) for view in job.views}
@@ -101,24 +101,24 @@ class AuditRun:
         finally:
             await upstream.close()
 
-    async def _meet(self, held: HeldSnapshots) -> tuple[Taken, Picture]:
+    async def _meet(self, held: HeldSnapshots) -> tuple[AuditSnapshot, LeafCopy]:
         """Returns the snapshot that the engine reached, and the leaf store's contents then."""
         reader = LeafReader.open(self._job.leaf)
         try:
-            taken: Taken | None = None
-            do = await self._talk.told()
+            taken: AuditSnapshot | None = None
+            do = await self._channel.receive()
             while True:
                 if do == "take":
                     taken = await self._taken(held)
-                    do = await self._talk.told()
+                    do = await self._channel.receive()
                     continue
                 assert taken is not None, "the snapshot comes first"
                 with reader.begin() as txn:
                     state = reader.state_in(txn)
                     catalog = reader.catalog_in(txn, state)
                     position, epoch = (0, "") if state is None else (state.position, state.epoch)
-                    self._talk.say(looked={"position": position, "epoch": epoch})
-                    do = await self._talk.told()
+                    self._channel.say(looked={"position": position, "epoch": epoch})
+                    do = await self._channel.receive()
                     if do == "keep":
                         self._infos = catalog.by_id
                         return taken, copy(
@@ -127,21 +127,21 @@ class AuditRun:
         finally:
             reader.close()
 
-    async def _taken(self, held: HeldSnapshots) -> Taken | None:
+    async def _taken(self, held: HeldSnapshots) -> AuditSnapshot | None:
         """Takes and reports another snapshot; None if that fails for now."""
         try:
             taken = await held.take()
         except UpstreamError as error:
-            self._talk.say(taken={"snapshot": None, "reason": error.told})
+            self._channel.say(taken={"snapshot": None, "reason": error.public_text})
             return None
-        self._talk.say(taken={"snapshot": base64.b85encode(pickle.dumps(taken)).decode(), "reason": None})
+        self._channel.say(taken={"snapshot": base64.b85encode(pickle.dumps(taken)).decode(), "reason": None})
         return taken
 
-    async def _compare(self, held: HeldSnapshots, taken: Taken, picture: Picture, until: float) -> None:
+    async def _compare(self, held: HeldSnapshots, taken: AuditSnapshot, picture: LeafCopy, until: float) -> None:
         views = {view.id: view for view in self._job.views}
         questions = questions_of(picture, views, self._infos)
         comparisons = {id_: Comparison(view, self._infos[id_]) for id_, view in views.items() if id_ in self._infos}
-        answers: AsyncGenerator[Answered, None]
+        answers: AsyncGenerator[FreshAnswer, None]
         if self._job.way == "spark":
             answers = ask_spark(self._job.settings, taken, questions, picture.keys, until)
         else:
@@ -154,7 +154,7 @@ class AuditRun:
                 if monotonic() - self._told_s > _TELL_S:
                     self._tell("comparing", done, picture.keys)
 
-    def _judge(self, comparison: Comparison, answered: Answered) -> None:
+    def _judge(self, comparison: Comparison, answered: FreshAnswer) -> None:
         stored = answered.stored
         result = self.results[ViewId(stored.view)]
         if isinstance(answered.rows, str):
@@ -172,22 +172,22 @@ class AuditRun:
 
     def _tell(self, text: str, done: int, keys: int) -> None:
         self._told_s = monotonic()
-        self._talk.say(progress={"text": text, "done": done, "keys": keys})
+        self._channel.say(progress={"text": text, "done": done, "keys": keys})
 
 
 async def _main(job: AuditJob) -> int:
-    talk = Talk()
-    audit = AuditRun(job, talk)
+    channel = JobChannel()
+    audit = AuditRun(job, channel)
     try:
         await audit.run()
     except UpstreamError as error:
-        talk.say(failed=error.told)
+        channel.say(failed=error.public_text)
         return 1
     except Exception:
         log.exception("the audit failed")
-        talk.say(failed="The audit failed because of an internal error; the service's log has the cause.")
+        channel.say(failed="The audit failed because of an internal error; the service's log has the cause.")
         return 1
-    talk.say(
+    channel.say(
         result={
             "views": [asdict(result) for result in audit.results.values()],
             "differences": [asdict(difference) for difference in audit.differences],

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import IO, NamedTuple
 
 from dataflow.types import Key, ViewId
-from service.engine.audit.messages import Audited, ViewResult
+from service.engine.audit.messages import ViewResult, ViewToAudit
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.encoder import answer_suffix
 from service.leaf_store.layout import (
@@ -60,7 +60,7 @@ class CopiedKey(NamedTuple):
     prefix: bool
 
 
-class Picture:
+class LeafCopy:
     """Copy in an unnamed file."""
 
     def __init__(self) -> None:
@@ -84,13 +84,13 @@ class Picture:
 def copy(
     txn: LeafTransaction,
     infos: dict[ViewId, ViewInfo],
-    views: Iterable[Audited],
+    views: Iterable[ViewToAudit],
     results: dict[ViewId, ViewResult],
     sample: int | None,
     random: Random,
-) -> Picture:
+) -> LeafCopy:
     """Copies the cached keys of these views."""
-    picture = Picture()
+    picture = LeafCopy()
     until = monotonic() + COPY_S
     for view in views:
         info, result = infos.get(view.id), results[view.id]
@@ -215,4 +215,4 @@ def _values(info: ViewInfo, key: Key, rows: int, prefix: bool) -> Values | str:
     return tuple(values)
 
 
-__all__ = ["CopiedKey", "Picture", "copy"]
+__all__ = ["CopiedKey", "LeafCopy", "copy"]

@@ -19,7 +19,7 @@ Way = Literal["direct", "spark"]
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class ViewToAudit:
     """View to audit."""
 
     id: ViewId
@@ -35,7 +35,7 @@ class AuditJob:
 
     settings: Settings
     leaf: Path
-    views: tuple[Audited, ...]
+    views: tuple[ViewToAudit, ...]
     way: Way
     sample: int | None
     shown: int

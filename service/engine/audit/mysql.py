@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from dataflow.sql.parameter_values import fill
 from dataflow.types import Row
-from service.engine.audit.held_snapshot import Taken
+from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
 from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.log_place import END, PlaceQuestion, VisiblePlace
@@ -28,7 +28,7 @@ class HeldMySql:
         self._pool = pool
         self._wire = wire
 
-    async def take(self) -> Taken:
+    async def take(self) -> AuditSnapshot:
         try:
             for _ in range(_TRIES):
                 await self._wire.query(END)
@@ -38,7 +38,7 @@ class HeldMySql:
                 # Omit the transaction's end and its reply.
                 _, snapshot, _ = question.answer([*replies, replies[-1]])
                 if snapshot is not None:
-                    return Taken(snapshot, snapshot.position)
+                    return AuditSnapshot(snapshot, snapshot.position)
         except (ServerError, ConnectionBroken) as problem:
             raise self._pool.error(problem) from None
         raise UpstreamError("failed", "The server reported inconsistent binary-log positions.", retryable=True)

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from dataflow.types import Row
-from service.engine.audit.held_snapshot import Taken
+from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.lookups import VERSION, columns_of, rows_of, version_of
 from service.engine.databases.postgres.statements import PreparedStatements
@@ -36,7 +36,7 @@ class HeldPostgres:
         # SET takes no snapshot: the next statement does.
         self._lock = f"SET LOCAL lock_timeout = {_LOCK_MS}" + (named and f"; LOCK TABLE {named} IN ACCESS SHARE MODE")
 
-    async def take(self) -> Taken:
+    async def take(self) -> AuditSnapshot:
         """Takes and exports another snapshot."""
         try:
             await self._holder.execute(b"ROLLBACK")
@@ -50,7 +50,7 @@ class HeldPostgres:
         row = rows_of(result, 0, 1)[0]
         snapshot, bound, _ = version_of(row)
         self._name = str(row[_NAME])
-        return Taken(snapshot, bound, self._name)
+        return AuditSnapshot(snapshot, bound, self._name)
 
     @asynccontextmanager
     async def readers(self, most: int) -> AsyncIterator[Sequence["PostgresReader"]]:

@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
-from service.engine.audit.answers import LATE, Answered, AuditQuestion
-from service.engine.audit.held_snapshot import Taken
+from service.engine.audit.answers import LATE, AuditQuestion, FreshAnswer
+from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.audit.leaf_copy import CopiedKey
 from service.engine.upstream.results import UpstreamError
 from service.protocol.child import child_environment
@@ -31,8 +31,8 @@ _END_S = 10.0
 
 
 async def ask_spark(
-    settings: Settings, taken: Taken, questions: Iterator[AuditQuestion], keys: int, until: float
-) -> AsyncGenerator[Answered, None]:
+    settings: Settings, taken: AuditSnapshot, questions: Iterator[AuditQuestion], keys: int, until: float
+) -> AsyncGenerator[FreshAnswer, None]:
     """Yields results in any order. Raises UpstreamError if Spark fails."""
     kept: list[CopiedKey] = []
     with TemporaryDirectory(prefix="upquery-audit-") as folder:
@@ -50,14 +50,14 @@ async def ask_spark(
                 for line in lines:
                     number, rows, reason = orjson.loads(line)
                     answered.add(number)
-                    yield Answered(kept[number], reason or [tuple(row) for row in rows])
+                    yield FreshAnswer(kept[number], reason or [tuple(row) for row in rows])
                     await asyncio.sleep(0)
         for number, stored in enumerate(kept):
             if number not in answered:
-                yield Answered(stored, LATE)
+                yield FreshAnswer(stored, LATE)
 
 
-def _job(settings: Settings, taken: Taken, asked: Path, answers: Path, keys: int) -> dict[str, Any]:
+def _job(settings: Settings, taken: AuditSnapshot, asked: Path, answers: Path, keys: int) -> dict[str, Any]:
     spark = settings.spark or SparkSettings()
     upstream = settings.upstream
     return {

@@ -21,8 +21,8 @@ from dataflow.schema import Table
 from dataflow.spark.fingerprint import fingerprint
 from dataflow.spark.manifest import Manifest, ManifestRefused, read_manifest, read_note, verify
 from service.engine.builds.holder import NamedSnapshot
-from service.engine.builds.job import PROGRAM, JobEnd, JobProcess, Said
-from service.engine.initial_load.way import Progress, Told
+from service.engine.builds.job import PROGRAM, JobEnd, JobProcess, JobProgress
+from service.engine.initial_load.way import Progress, ProgressReport
 from service.settings.spark import SparkSettings
 
 log = structlog.get_logger()
@@ -44,7 +44,7 @@ class BuildFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BuildOrder:
     """Parameters of a build."""
 
     relations: Sequence[Chain | Aggregate]
@@ -63,11 +63,11 @@ class Order:
 class Build:
     """Build in `folder`: ``await make()``. *State*: `pid` of the running job, `attempt`, its number."""
 
-    def __init__(self, order: Order, held: NamedSnapshot, folder: Path, told: Told) -> None:
+    def __init__(self, order: BuildOrder, held: NamedSnapshot, folder: Path, report: ProgressReport) -> None:
         self._order = order
         self._held = held
         self._folder = folder
-        self._told = told
+        self._on_progress = report
         self._job: JobProcess | None = None
         self.attempt = 0
 
@@ -119,7 +119,7 @@ class Build:
             path.mkdir(mode=0o700, exist_ok=True)
         self._job = JobProcess(self._order.program, self._order.settings.nice, folder)
         document = await asyncio.to_thread(self._document)
-        running = asyncio.ensure_future(self._job.run(document, self._said))
+        running = asyncio.ensure_future(self._job.run(document, self._report))
         expiring = asyncio.ensure_future(self._held.expired.wait())
         try:
             await asyncio.wait({running, expiring}, return_when=asyncio.FIRST_COMPLETED)
@@ -140,15 +140,15 @@ class Build:
             return
         raise _expired()
 
-    def _said(self, said: Said) -> None:
-        text = f"Spark: {said.phase}"
-        if said.tasks:
-            text += f", {said.tasks_done} of {said.tasks} parts, {said.rows:,} rows"
-        if said.jvm_mib is not None:
-            text += f"; Java takes {said.jvm_mib} MiB"
+    def _report(self, progress: JobProgress) -> None:
+        text = f"Spark: {progress.phase}"
+        if progress.tasks:
+            text += f", {progress.tasks_done} of {progress.tasks} parts, {progress.rows:,} rows"
+        if progress.jvm_mib is not None:
+            text += f"; Java takes {progress.jvm_mib} MiB"
         if self.attempt > 1:
             text += f"; attempt {self.attempt}"
-        self._told(Progress(text, said.tasks_done / said.tasks if said.tasks else None))
+        self._on_progress(Progress(text, progress.tasks_done / progress.tasks if progress.tasks else None))
 
     @property
     def _count(self) -> int:

@@ -37,7 +37,7 @@ _POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class JobProgress:
     """Progress line of the job."""
 
     phase: str
@@ -71,7 +71,7 @@ class JobProcess:
         self._directory = directory
         self.pid: int | None = None
 
-    async def run(self, document: Mapping[str, Any], told: Callable[[Said], None]) -> JobEnd:
+    async def run(self, document: Mapping[str, Any], report: Callable[[JobProgress], None]) -> JobEnd:
         """Runs the job to its end."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -90,12 +90,12 @@ class JobProcess:
         )
         self.pid = process.pid
         try:
-            return await self._talk(process, document, told)
+            return await self._talk(process, document, report)
         finally:
             await asyncio.shield(asyncio.ensure_future(_end(process)))
 
     async def _talk(
-        self, process: asyncio.subprocess.Process, document: Mapping[str, Any], told: Callable[[Said], None]
+        self, process: asyncio.subprocess.Process, document: Mapping[str, Any], report: Callable[[JobProgress], None]
     ) -> JobEnd:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -103,7 +103,7 @@ class JobProcess:
         last: dict[str, Any] = {}
         log: deque[str] = deque(maxlen=_KEPT_LINES)
         listening = {
-            asyncio.ensure_future(_listen(process.stdout, told, last)),
+            asyncio.ensure_future(_listen(process.stdout, report, last)),
             asyncio.ensure_future(_collect(process.stderr, log)),
         }
         try:
@@ -132,7 +132,7 @@ def _environment(directory: Path) -> dict[str, str]:
     return {**environment, "TMPDIR": str(directory), "SPARK_LOCAL_DIRS": str(directory), "JDK_JAVA_OPTIONS": java}
 
 
-async def _listen(stream: asyncio.StreamReader, told: Callable[[Said], None], last: dict[str, Any]) -> None:
+async def _listen(stream: asyncio.StreamReader, report: Callable[[JobProgress], None], last: dict[str, Any]) -> None:
     """Reads all output of the job; `last` becomes its last message."""
     while line := await _line(stream):
         try:
@@ -144,8 +144,8 @@ async def _listen(stream: asyncio.StreamReader, told: Callable[[Said], None], la
         last.clear()
         last.update(said)
         if "phase" in said:
-            told(
-                Said(
+            report(
+                JobProgress(
                     str(said["phase"]),
                     int(said.get("rows") or 0),
                     int(said.get("tasks_done") or 0),

@@ -79,11 +79,11 @@ class MySqlHolder:
 
     async def _start(self, readers: list["_Reader"], tables: Sequence[str], path: Path) -> None:
         """Starts the readers and appends each to `readers` as soon as it runs."""
-        told = {"url": self._url, "password": self._password, "tables": tables}
+        message = {"url": self._url, "password": self._password, "tables": tables}
         with listen_in_folder(path) as listener:
             for _ in range(self._readers):
                 readers.append(await _reader(listener.fileno(), self._nice))
-                readers[-1].say(json.dumps({**told, "listens": listener.fileno()}))
+                readers[-1].say(json.dumps({**message, "listens": listener.fileno()}))
         # They connect concurrently.
         await asyncio.gather(*(reader.answer(_START_S) for reader in readers))
 

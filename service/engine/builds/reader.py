@@ -160,11 +160,11 @@ class TableReader:
 
     def _rows(self, question: Mapping[str, Any]) -> AsyncGenerator[list[Row]]:
         if "sql" not in question:
-            return self._told(question)
+            return self._catalog_text(question)
         return self._selected(question["sql"], [SqlType(name, name) for name in question["types"]])
 
-    async def _told(self, question: Mapping[str, Any]) -> AsyncGenerator[list[Row]]:
-        """Returns the text of one query."""
+    async def _catalog_text(self, question: Mapping[str, Any]) -> AsyncGenerator[list[Row]]:
+        """Yields one row with the text of a version, a table or its size."""
         found: str | None
         match question["ask"]:
             case "version":
@@ -237,8 +237,8 @@ def _packed(snapshot: Exact | None) -> str | None:
     return None if snapshot is None else b64encode(dumps(snapshot)).decode()
 
 
-def _say(told: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
+def _say(message: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
@@ -246,14 +246,14 @@ async def _main() -> None:
     stdin = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
-    told = json.loads(await stdin.readline())
-    listener = socket(fileno=told["listens"])
-    pool = MySqlPool(Address.parse(told["url"], told["password"]), 1)
+    message = json.loads(await stdin.readline())
+    listener = socket(fileno=message["listens"])
+    pool = MySqlPool(Address.parse(message["url"], message["password"]), 1)
     try:
         async with pool.apart() as wire:
             reader = TableReader(pool, wire)
             _say({})
-            await _words(reader, stdin, listener, told["tables"])
+            await _words(reader, stdin, listener, message["tables"])
     except (ServerError, ConnectionBroken) as problem:
         _say({"error": pool.error(problem).code, "detail": pool.error(problem).detail})
     except UpstreamError as error:

@@ -25,12 +25,12 @@ from dataflow.spark.manifest import Manifest
 from dataflow.spark.relations import can_build
 from dataflow.spark.session import cores, is_local
 from dataflow.types import Position, Row, Snapshot
-from service.engine.builds.build import Build, BuildFailed, Order
+from service.engine.builds.build import Build, BuildFailed, BuildOrder
 from service.engine.builds.holder import Holder, NamedSnapshot
 from service.engine.builds.job import PROGRAM
 from service.engine.builds.postgres_holder import PostgresHolder
 from service.engine.builds.requirements import missing_requirement
-from service.engine.initial_load.way import BATCH_ROWS, OpenedWay, Told
+from service.engine.initial_load.way import BATCH_ROWS, OpenedWay, ProgressReport
 from service.engine.upstream import bridge
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
@@ -115,12 +115,14 @@ class SparkWay:
             log.info("read without Spark", reason=reason)
 
     @asynccontextmanager
-    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[OpenedWay]:
+    async def open(
+        self, lookups: Sequence[Lookup], catalog: Catalog, report: ProgressReport
+    ) -> AsyncIterator[OpenedWay]:
         """Holds a snapshot and starts a build; rows are available when it is done. Raises `UpstreamError`."""
         assert self._run is not None
         folder = self._run.path / f"build-{next(self._numbers)}"
         relations = [lookup.relation for lookup in lookups]
-        order = Order(relations, catalog.tables, self._settings, self._holder.upstream, self._program)
+        order = BuildOrder(relations, catalog.tables, self._settings, self._holder.upstream, self._program)
         try:
             folder.mkdir(mode=0o700)
             async with AsyncExitStack() as stack:
@@ -128,7 +130,7 @@ class SparkWay:
                     held = await stack.enter_async_context(self._holder.held(map(table_of, relations), folder))
                 except UpstreamError as error:
                     raise self._not_held(error) from None
-                build = Build(order, held, folder, told)
+                build = Build(order, held, folder, report)
                 self.builds.append(build)
                 making = asyncio.ensure_future(self._make(build, relations))
                 try:

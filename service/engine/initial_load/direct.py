@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Position, Row, Snapshot
-from service.engine.initial_load.way import OpenedWay, Told
+from service.engine.initial_load.way import OpenedWay, ProgressReport
 from service.engine.upstream import bridge
 from service.engine.upstream.upstream import Reading, Upstream
 
@@ -30,7 +30,12 @@ class DirectWay:
         return True
 
     @asynccontextmanager
-    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[OpenedWay]:  # noqa: ARG002
+    async def open(
+        self,
+        lookups: Sequence[Lookup],
+        catalog: Catalog,
+        report: ProgressReport,  # noqa: ARG002
+    ) -> AsyncIterator[OpenedWay]:
         """Connects and takes a snapshot. Raises `UpstreamError`."""
         async with self.upstream.reading(lookups, catalog) as reading:
             yield _Opened(reading)

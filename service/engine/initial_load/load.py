@@ -20,7 +20,7 @@ class InitialLoad:
     way: str
     started_s: float
     #: Progress of its way before the first rows.
-    told: str = ""
+    way_progress: str = ""
     #: Rows handed to the engine.
     rows: int = 0
     #: True once all rows are handed over.
@@ -41,13 +41,13 @@ class InitialLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """Progress of a load or a derivation. A derivation has no way; `told` is the way's own progress text."""
+    """Progress of a load or a derivation. A derivation has no way; `way_progress` is the way's own progress text."""
 
     state: LoadState
     way: str | None
     expected_rows: int | None
     seconds: float | None
-    told: str
+    way_progress: str
 
     @property
     def text(self) -> str:
@@ -55,8 +55,8 @@ class LoadProgress:
         state = self.state
         table = "" if state.table is None else bare(state.table)
         if state.phase == READING:
-            if not state.rows and self.told:
-                return f"{self.told} ({table})"
+            if not state.rows and self.way_progress:
+                return f"{self.way_progress} ({table})"
             of = f" of about {self.expected_rows:,}" if (self.expected_rows or 0) > state.rows else ""
             return f"{state.rows:,}{of} rows of {table} read"
         if state.phase == CATCHING_UP:

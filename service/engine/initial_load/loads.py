@@ -31,7 +31,7 @@ from dataflow.types import LookupId, Row
 from service.engine.initial_load.failures import Failure, Failures
 from service.engine.initial_load.load import InitialLoad, LoadProgress
 from service.engine.initial_load.redo_file import RedoFile, remove_left
-from service.engine.initial_load.sliced_work import Working
+from service.engine.initial_load.sliced_work import SlicedWork
 from service.engine.initial_load.slices import Slices
 from service.engine.initial_load.way import BATCH_ROWS, OpenedWay, Progress, Way
 from service.engine.loop import garbage
@@ -65,10 +65,10 @@ class LoadGroup:
         """Loads of the group that have not ended."""
         return [load for load in self.loads if not (load.is_over or load.is_read)]
 
-    def told(self, progress: Progress) -> None:
+    def report(self, progress: Progress) -> None:
         """Records the progress reported by the way."""
         for load in self.loads:
-            load.told = progress.text
+            load.way_progress = progress.text
 
 
 class InitialLoads:
@@ -92,7 +92,7 @@ class InitialLoads:
     ) -> None:
         self.ways = tuple(ways)
         self.slices = Slices(BATCH_ROWS)
-        self.working = Working(dispatcher, room)
+        self.working = SlicedWork(dispatcher, room)
         self._dispatcher = dispatcher
         self._lookup_tasks = lookup_tasks
         self._upstream = upstream
@@ -224,7 +224,7 @@ class InitialLoads:
             async with self._places[group.way.name]:
                 await self._read_group(group)
         except UpstreamError as error:
-            failure = Failure(error.told, str(error), error.of_query)
+            failure = Failure(error.public_text, str(error), error.of_query)
             self._failed(group, failure, retryable=error.code not in BREAKING)
         except Exception:
             # A bug in the service. Waiting reads get an error instead of waiting forever.
@@ -236,7 +236,7 @@ class InitialLoads:
 
     async def _read_group(self, group: LoadGroup) -> None:
         lookups = [load.lookup for load in group.open]
-        async with group.way.open(lookups, self._catalog, group.told) as opened:
+        async with group.way.open(lookups, self._catalog, group.report) as opened:
             for load in group.open:
                 self._begin(load, opened)
             for load in list(group.open):
@@ -341,7 +341,7 @@ class InitialLoads:
         load = None if state.lookup is None else self._loads.get(state.lookup)
         if load is None:
             return LoadProgress(state, None, None, None, "")
-        return LoadProgress(state, load.way, _rounded(load.expected), load.duration_s, load.told)
+        return LoadProgress(state, load.way, _rounded(load.expected), load.duration_s, load.way_progress)
 
 
 def _rounded(rows: float | None) -> int | None:

@@ -24,7 +24,7 @@ PERIOD_S = 1.0
 _SAID = 3
 
 
-class Telling:
+class LoadReports:
     """Periodic reports. *State*: `_began_s`, since when each view has been seen loading."""
 
     def __init__(self, loads: InitialLoads, registry: ViewRegistry, say: Callable[[ViewId, str], None]) -> None:
@@ -33,16 +33,16 @@ class Telling:
         self._say = say
         self._began_s: dict[ViewId, float] = {}
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         """Reports periodically until cancelled."""
         try:
             while True:
                 await asyncio.sleep(PERIOD_S)
-                self.tell_once()
+                self.update()
         finally:
             self._began_s.clear()
 
-    def tell_once(self) -> None:
+    def update(self) -> None:
         """Updates the progress of all views."""
         by_view: dict[ViewId, list[LoadProgress]] = {}
         for progress in self._loads.progress():

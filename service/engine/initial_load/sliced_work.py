@@ -16,7 +16,7 @@ from service.engine.loop.memory_budget import Room
 MOST_ROWS = 1000
 
 
-class Working:
+class SlicedWork:
     """Task for the engine's pending work. *State*: `_task` runs while the engine has work."""
 
     def __init__(self, dispatcher: Dispatcher, room: Room) -> None:

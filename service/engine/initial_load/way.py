@@ -25,7 +25,7 @@ class Progress:
 
 
 #: Receives the progress of a way.
-Told = Callable[[Progress], None]
+ProgressReport = Callable[[Progress], None]
 
 
 class OpenedWay(Protocol):
@@ -58,7 +58,9 @@ class Way(Protocol):
         """Returns whether it accepts these lookups, which have about `rows` rows together."""
         ...
 
-    def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AbstractAsyncContextManager[OpenedWay]:
+    def open(
+        self, lookups: Sequence[Lookup], catalog: Catalog, report: ProgressReport
+    ) -> AbstractAsyncContextManager[OpenedWay]:
         """Reads the lookups; releases its upstream and disk resources at the end of the block. Raises
         `UpstreamError`."""
         ...

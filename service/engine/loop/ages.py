@@ -42,7 +42,7 @@ class Ages:
             self.exact_at_ms = self._past[-1][1]
         return self.exact_at_ms
 
-    def of(self, position: Position) -> int:
+    def sent_ms_at(self, position: Position) -> int:
         """Returns a time at which `position` was the upstream's current state; the engine may be further."""
         return next((sent_ms for bound, sent_ms in reversed(self._past) if bound <= position), self._start_ms)
 

@@ -130,7 +130,7 @@ class Dispatcher:
 
     def at_ms(self, position: Position) -> int:
         """Wall clock time of an answer at `position`."""
-        return self._ages.of(position)
+        return self._ages.sent_ms_at(position)
 
     def step(self, event: Event) -> None:
         """Hands an event to the engine and performs its effects."""

@@ -228,8 +228,8 @@ class MemoryBudget:
         self.exhausted = exhausted
         if exhausted:
             log.warning(
-                "over the memory budget, and nothing is left to evict: give [engine] memory more, or drop views that "
-                "are kept whole",
+                "over the memory budget, and nothing is left to evict: raise [engine] memory, or drop fully "
+                "materialized views",
                 used_bytes=used,
                 budget_bytes=self.budget_bytes,
             )

@@ -8,7 +8,6 @@ import asyncio
 from dataflow.engine.events import CancelUnawaited
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.reads.lookup_tasks import LookupTasks
-from service.engine.reads.refresh_tasks import Refreshing
 from service.protocol.counters import Counters
 
 #: Interval between two checks. `Limits.unawaited_looks` checks take longer than the second after which a reader that
@@ -16,7 +15,7 @@ from service.protocol.counters import Counters
 LOOK_S = 0.3
 
 
-async def looks(dispatcher: Dispatcher, lookups: LookupTasks, refreshing: Refreshing, counters: Counters) -> None:
+async def looks(dispatcher: Dispatcher, lookups: LookupTasks, refreshing: RefreshTasks, counters: Counters) -> None:
     """Runs the checks until cancelled."""
     begun = 0
     while dispatcher.running:

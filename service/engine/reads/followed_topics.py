@@ -26,7 +26,7 @@ Tell = Callable[[set[int], Position], None]
 _Follower = tuple["TopicsOfConnection", int]
 
 
-class Subscribed:
+class TopicPins:
     """Topics of all workers. *Maintains*: `_followers` has the topics of each key."""
 
     def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter, registry: ViewRegistry) -> None:
@@ -115,7 +115,7 @@ def _keys(effect: LeafEffect, followed: dict[Key, set[_Follower]]) -> Iterable[K
 
 
 class TopicsOfConnection:
-    def __init__(self, subscribed: Subscribed, tell: Tell) -> None:
+    def __init__(self, subscribed: TopicPins, tell: Tell) -> None:
         self._subscribed = subscribed
         self.tell = tell
         self.topics: dict[int, tuple[ViewId, Sequence[Key]]] = {}

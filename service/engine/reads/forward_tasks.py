@@ -64,7 +64,7 @@ class ForwardTasks:
             while equal in self._waiting:
                 waiting: list[Found] = []
                 try:
-                    async with self._slots.of(tables):
+                    async with self._slots.slot(tables):
                         waiting = [found for found in self._waiting.pop(equal) if not found.done()]
                         if waiting:
                             async with _while_waited_for(waiting):

@@ -131,10 +131,10 @@ class LookupTasks:
             return LookupTooLarge(lookup.id)
         self._counters.lookup_failures += 1
         log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
-        return LookupFailed(lookup.id, error.told, error.code not in BREAKING, error.of_query)
+        return LookupFailed(lookup.id, error.public_text, error.code not in BREAKING, error.of_query)
 
     async def _look_up(self, lookup: Lookup) -> LookupDone:
-        async with self._slots.of((table_of(lookup.relation),)):
+        async with self._slots.slot((table_of(lookup.relation),)):
             await self._room()
             started_s = perf_counter()
             found = await self._lookups.run(lookup, self._catalog, self._of_keys if lookup.columns else UNLIMITED)

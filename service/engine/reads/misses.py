@@ -29,7 +29,7 @@ from service.engine.reads.extents import extent_of
 from service.engine.reads.forward_tasks import ForwardTasks, Found
 from service.engine.reads.forwards import check_columns, check_registered, forward_query, forwarded_answers
 from service.engine.reads.slots import Slots
-from service.engine.reads.trim import CuttingBack
+from service.engine.reads.trim import Trimmer
 from service.engine.upstream import bridge
 from service.engine.upstream.problems import forward_problem, no_stream
 from service.engine.upstream.results import AnswerSize
@@ -96,7 +96,7 @@ class Misses:
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
         self._forwards = ForwardTasks(lookups, slots, most)
-        self._cutting = CuttingBack(dispatcher, leaf)
+        self._cutting = Trimmer(dispatcher, leaf)
         dispatcher.on(Answer, self._answer)
         dispatcher.on(Forward, self._forward)
         dispatcher.on(AnswerForward, self._answer_forward)

@@ -48,7 +48,7 @@ _KEPT = 50
 
 
 @dataclass(slots=True)
-class Filling:
+class FillProgress:
     """Progress of one request: of `keys`, how many are filled, and how many cannot be."""
 
     view: str
@@ -79,17 +79,17 @@ class Prewarm:
         self._dispatcher = dispatcher
         self._budget = budget
         self._turn = asyncio.Lock()
-        self._fillings: deque[Filling] = deque(maxlen=_KEPT)
-        self._tasks: set[asyncio.Task[Filling]] = set()
+        self._fillings: deque[FillProgress] = deque(maxlen=_KEPT)
+        self._tasks: set[asyncio.Task[FillProgress]] = set()
 
-    async def fill(self, view: str, keys: Sequence[Sequence[str | None]]) -> Filling:
+    async def fill(self, view: str, keys: Sequence[Sequence[str | None]]) -> FillProgress:
         """Fills keys of a view in the given order and returns the final progress.
 
         Raises ApiError(view_not_found).
         """
         return await self._run(self._asked(view, keys), keys)
 
-    def begin(self, view: str, keys: Sequence[Sequence[str | None]]) -> Filling:
+    def begin(self, view: str, keys: Sequence[Sequence[str | None]]) -> FillProgress:
         """Starts a `fill` in the background; `fillings` shows its progress."""
         filling = self._asked(view, keys)
         task = asyncio.get_running_loop().create_task(self._run(filling, keys))
@@ -108,14 +108,14 @@ class Prewarm:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _asked(self, view: str, keys: Sequence[object]) -> Filling:
+    def _asked(self, view: str, keys: Sequence[object]) -> FillProgress:
         if view not in self._registry.views:
             raise ApiError("view_not_found", f"View {view!r} does not exist.")
         filling = Filling(view, len(keys))
         self._fillings.append(filling)
         return filling
 
-    async def _run(self, filling: Filling, keys: Sequence[Sequence[str | None]]) -> Filling:
+    async def _run(self, filling: FillProgress, keys: Sequence[Sequence[str | None]]) -> FillProgress:
         try:
             async with self._turn:
                 filling.status = "running"
@@ -134,7 +134,7 @@ class Prewarm:
         log.info("pre-warmed", **asdict(filling))
         return filling
 
-    async def _fill(self, filling: Filling, keys: Sequence[Sequence[str | None]]) -> None:
+    async def _fill(self, filling: FillProgress, keys: Sequence[Sequence[str | None]]) -> None:
         info = self._info(filling.view)
         if info is None or not keys:
             filling.filled = len(keys)
@@ -166,7 +166,7 @@ class Prewarm:
         while self._reads.pending and loop.time() < limit:
             await asyncio.sleep(_LOOK_S)
 
-    async def _read(self, filling: Filling, items: Sequence[ReadItem], tries: int = _TRIES) -> None:
+    async def _read(self, filling: FillProgress, items: Sequence[ReadItem], tries: int = _TRIES) -> None:
         """Reads a batch. One that is refused, or answered upstream, because of one of its keys is split, so that the
         others are filled. (Both cases can be temporary: nothing is cached for a table just added to the publication.)
         """

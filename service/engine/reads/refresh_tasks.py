@@ -32,7 +32,7 @@ log = structlog.get_logger()
 _BREAKING = frozenset({"missing", "denied"})
 
 
-class Refreshing:
+class RefreshTasks:
     """Running refreshes and timers.
 
     *State*: `_tasks`, refreshes without a result; `_timers`, the expiry timers by view and key.
@@ -98,7 +98,7 @@ class Refreshing:
             log.warning("refresh failed", view=view.name if view else None, reason=str(error), code=error.code)
             # With parameters, the failure may concern one value only, so it must not break the view.
             breaks = error.code in _BREAKING and not refresh.key
-            event = RefreshFailed(refresh.id, error.told, error.retryable, breaks, upstream_code(error))
+            event = RefreshFailed(refresh.id, error.public_text, error.retryable, breaks, upstream_code(error))
         except Exception:
             # A bug in the service. Waiting reads get an error instead of waiting forever.
             self._counters.refresh_failures += 1
@@ -112,7 +112,7 @@ class Refreshing:
             self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
 
     async def _refresh(self, refresh: Refresh, plan: ViewPlan, view: RefreshView) -> RefreshDone | RefreshFailed:
-        async with self._slots.of(plan.shared_by):
+        async with self._slots.slot(plan.shared_by):
             await self._room()
             started_s = perf_counter()
             found = await self._lookups.forward([(plan.sql, list(refresh.key))], self._most)

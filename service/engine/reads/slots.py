@@ -17,7 +17,7 @@ from service.engine.reads.breakers import ABANDONED, Breakers
 
 
 class Slots:
-    """Limiter of statements: ``async with slots.of(tables): …`` runs a statement that reads these tables."""
+    """Limiter of statements: ``async with slots.slot(tables): …`` runs a statement that reads these tables."""
 
     def __init__(self, total: int, patience_s: float = 5.0) -> None:
         """`patience_s`: minimum time that a reader waits."""
@@ -30,7 +30,7 @@ class Slots:
         self._running = Counter[str]()
         self._waiting: deque[tuple[Collection[str], asyncio.Future[None]]] = deque()
 
-    def of(self, tables: Collection[str]) -> "_Slot":
+    def slot(self, tables: Collection[str]) -> "_Slot":
         """Returns a context manager for a statement; its tables may be unknown. Entering it raises `UpstreamError` if
         the breaker of a table is open."""
         return _Slot(self, tables)

@@ -25,7 +25,7 @@ _MAX_KEYS = 10_000
 _ALL_ROWS = 1 << 62
 
 
-class CuttingBack:
+class Trimmer:
     """Records missed reads and evicts grown keys after commits."""
 
     def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter) -> None:

@@ -25,7 +25,7 @@ from service.engine.audit.audits import Audits
 from service.engine.databases.drivers import open_upstream
 from service.engine.databases.streams import MakeStream
 from service.engine.initial_load.loads import InitialLoads
-from service.engine.initial_load.progress import Telling
+from service.engine.initial_load.progress import LoadReports
 from service.engine.loop import garbage
 from service.engine.loop.ages import Ages
 from service.engine.loop.dispatcher import Dispatcher
@@ -35,11 +35,11 @@ from service.engine.loop.memory_budget import MemoryBudget
 from service.engine.loop.positions import Positions
 from service.engine.loop.pushes import KEEPALIVE_S
 from service.engine.loop.visibility import Visibility
-from service.engine.reads.followed_topics import Subscribed, Tell, TopicsOfConnection
+from service.engine.reads.followed_topics import Tell, TopicPins, TopicsOfConnection
 from service.engine.reads.lookup_tasks import LookupTasks
 from service.engine.reads.misses import Misses
 from service.engine.reads.prewarm import Prewarm
-from service.engine.reads.refresh_tasks import Refreshing
+from service.engine.reads.refresh_tasks import RefreshTasks
 from service.engine.reads.slots import Slots
 from service.engine.reads.streamed_answers import StreamedReads
 from service.engine.session.load_ways import ways_of
@@ -115,9 +115,9 @@ class Runtime:
         self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
         state = settings.state.directory
         self.workload = AppliedWorkload(self.dispatcher, self.registry, self.leaf, self.prewarm, state)
-        self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
+        self.subscribed = TopicPins(self.dispatcher, self.leaf, self.registry)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, *counted, key)
-        self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, *counted, answer)
+        self.refreshing = RefreshTasks(self.dispatcher, self.registry, self.lookups, *counted, answer)
         self.loads = InitialLoads(
             self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
             settings.engine.load_rows, _loads_below(settings, shard),
@@ -127,20 +127,20 @@ class Runtime:
             self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission,
             settings.auth is not None, shard,
         )  # fmt: skip
-        self.telling = Telling(self.loads, self.registry, installer.say_progress)
+        self.load_reports = LoadReports(self.loads, self.registry, installer.say_progress)
         lock = asyncio.Lock()
         repair = Repair(installer, self.upstream, lock)
         self.changes = Changes(installer, repair, self.upstream, lock)
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self.worker_subscriptions: dict[int, dict[str, int]] = {}
         self.workers, self.answering = WorkersTelemetry(), asyncio.Event()
-        self.asking = AdhocAnswers(
+        self.adhoc = AdhocAnswers(
             settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.worker_counters, settings.http
         )
         self.audits = Audits(settings, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach)
         self._settings, self._lock, self._visible = settings, lock, visible
         self._parts = Parts(
-            settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer,
+            settings, self.upstream, self.lookup_tasks, self.loads, self.load_reports, self.refreshing, installer,
             KnownPlans(leaf_path.with_name("plans"), self.registry, self.following), repair, self.budget, self.ages,
             self.positions, self.gtids, self.lineage, self.counters, self._source(stream),
         )  # fmt: skip
@@ -174,7 +174,7 @@ class Runtime:
                 self._heed(await session.check_server())
             await self._begin_at_last()
             self.budget.begin()
-            self.asking.begin()
+            self.adhoc.begin()
         except (UpstreamError, StreamLost, StateError, TableRefusedError) as error:
             await self.close()
             raise CannotStartError(str(error)) from None
@@ -258,7 +258,7 @@ class Runtime:
         self.reads.fail_all(no_stream())
 
     async def close(self) -> None:
-        await self.asking.close()
+        await self.adhoc.close()
         await self.prewarm.close()
         await self.audits.close()
         await self._end_session()
@@ -299,7 +299,7 @@ class Runtime:
 
     @property
     def hold(self) -> Hold | None:
-        """Between the stream and the engine; None while there is no stream."""
+        """Pause of the stream at a snapshot; None while no stream runs."""
         return None if self._session is None else self._session.hold
 
     def _reach(self, position: Position) -> None:
@@ -334,7 +334,7 @@ class Runtime:
     ) -> Match | ReadReply:
         """Returns the view that matches a query, or else the upstream's answer at a snapshot that includes
         `minimum`."""
-        return await self.asking.ask(sql, given, minimum, run=run)
+        return await self.adhoc.ask(sql, given, minimum, run=run)
 
     async def reach(self, position: Position) -> None:
         """Returns once the leaf store has reached `position`. Raises ApiError(bad_request) for a position of a replaced

@@ -21,7 +21,7 @@ from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
 from service.engine.databases.streams import MakeStream
 from service.engine.initial_load.loads import InitialLoads
-from service.engine.initial_load.progress import Telling
+from service.engine.initial_load.progress import LoadReports
 from service.engine.loop import heartbeat
 from service.engine.loop.ages import Ages
 from service.engine.loop.gtid_waits import AppliedGtids
@@ -31,7 +31,7 @@ from service.engine.loop.positions import Positions
 from service.engine.loop.pushes import Pushes
 from service.engine.reads import abandonment
 from service.engine.reads.lookup_tasks import LookupTasks
-from service.engine.reads.refresh_tasks import Refreshing
+from service.engine.reads.refresh_tasks import RefreshTasks
 from service.engine.session.server_identity import Lineage
 from service.engine.session.stream import applying, follow
 from service.engine.upstream import bridge
@@ -63,8 +63,8 @@ class Parts:
     upstream: Upstream
     lookup_tasks: LookupTasks
     loads: InitialLoads
-    telling: Telling
-    refreshing: Refreshing
+    load_reports: LoadReports
+    refreshing: RefreshTasks
     installer: Installer
     known_plans: KnownPlans
     repair: Repair
@@ -79,7 +79,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Session:
-    """Running engine and its stream: ``begin()``, then ``run()`` until it ends, then ``close()``."""
+    """QueryRunner engine and its stream: ``begin()``, then ``run()`` until it ends, then ``close()``."""
 
     parts: Parts
     #: Views whose installation made an engine fail; shared by all sessions.
@@ -236,7 +236,7 @@ class Session:
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing, parts.counters),
             parts.budget.keep(),
-            parts.telling.tell(),
+            parts.load_reports.run(),
             schema.keep(parts.settings.cdc.schema_check_s),
             parts.known_plans.keep(lambda: parts.repair.last),
             self._catch_up(),

@@ -20,7 +20,7 @@ AnswerPart = tuple[tuple[AnswerColumn, ...], list[Row]]
 
 
 class UpstreamError(Exception):
-    """Failure of an upstream request, without credentials; `detail` is for logs, `told` for clients.
+    """Failure of an upstream request, without credentials; `detail` is for logs, `public_text` for clients.
 
     `code`: ``unavailable`` (no connection), ``credentials``, ``denied`` (rights), ``timeout``, ``missing`` (table,
     column, database …), ``invalid`` (a statement that is rejected, or fails on the data), ``parameter`` (a value
@@ -40,7 +40,7 @@ class UpstreamError(Exception):
         return self.code in ("invalid", "parameter")
 
     @property
-    def told(self) -> str:
+    def public_text(self) -> str:
         """Text for clients: hides the database's address and role."""
         hidden = self.code in ("unavailable", "credentials")
         return "The database cannot be reached right now." if hidden else str(self)

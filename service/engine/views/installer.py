@@ -318,7 +318,7 @@ class Installer:
             log.error("view is broken", view=installation.definition.name, reason=effect.reason)
             asyncio.get_running_loop().call_soon(self._broke, registered, installation)
         elif installation.status is Status.QUARANTINED:
-            log.error("view is in quarantine", view=installation.definition.name, reason=effect.reason)
+            log.error("view is quarantined", view=installation.definition.name, reason=effect.reason)
         if installation.status.answers and registered.replacement is installation:
             self._swap(registered, installation)
 

@@ -33,7 +33,7 @@ _FILE = "workload.json"
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _AppliedView:
     """Application to a view: its id, the pinned keys, and the number of texts that are not keys."""
 
     id: ViewId
@@ -57,7 +57,7 @@ class AppliedWorkload:
         self._path = directory / _FILE
         self._model: WorkloadModel | None = None
         self._engine: object = None
-        self._done: dict[str, _Done] = {}
+        self._done: dict[str, _AppliedView] = {}
         dispatcher.on_move(self._moved)
 
     def load(self) -> None:
@@ -164,13 +164,13 @@ class AppliedWorkload:
                 if view.prewarm:
                     self._prewarm.begin(name, view.prewarm)
 
-    def _pin(self, id_: ViewId, view: AppliedView) -> _Done:
+    def _pin(self, id_: ViewId, view: AppliedView) -> _AppliedView:
         info = self._leaf.info(id_)
         items = items_of(info, view.pin)
         keys = list(dict.fromkeys(key for item in items for key in request_of(info, item.values).keys))
         for key in keys:
             self._dispatcher.step(Pin(id_, key))
-        return _Done(id_, keys, len(view.pin) - len(items))
+        return _AppliedView(id_, keys, len(view.pin) - len(items))
 
     def _undo(self) -> None:
         """Removes the model's pins."""

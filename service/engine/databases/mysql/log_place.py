@@ -37,31 +37,31 @@ FRESH_S = 0.002
 class VisiblePlace:
     """Highest place known to be visible.
 
-    *State*: `_told_s`, when it was reported; `_quiet`, True if it was the end of the log at the last check.
+    *State*: `_reported_s`, when it was reported; `_quiet`, True if it was the end of the log at the last check.
     """
 
     def __init__(self) -> None:
         self._place = -1
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._quiet = False
 
     def question(self) -> "PlaceQuestion":
         """Returns the queries for the next snapshot."""
-        fresh = monotonic() - self._told_s <= FRESH_S
+        fresh = monotonic() - self._reported_s <= FRESH_S
         return PlaceQuestion(self, self._place, fresh, not fresh and not self._quiet)
 
-    def told(self, place: int) -> None:
+    def record(self, place: int) -> None:
         """Records a visible place."""
         self._place = max(self._place, place)
-        self._told_s = monotonic()
+        self._reported_s = monotonic()
 
-    def found(self, quiet: bool) -> None:
+    def record_end(self, quiet: bool) -> None:
         """Records whether the log's end equalled the place seen by a snapshot."""
         self._quiet = quiet
 
     def forget(self) -> None:
         """Discards the place: the server has another log."""
-        self._place, self._told_s, self._quiet = -1, 0.0, False
+        self._place, self._reported_s, self._quiet = -1, 0.0, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,16 @@ class PlaceQuestion:
                 raise reply.error
         place = self.place
         if self.ask:
-            told = visible_place(replies[0])
-            self.visible.told(told)
-            place = max(place, told)
+            reported = visible_place(replies[0])
+            self.visible.record(reported)
+            place = max(place, reported)
             replies = replies[1:]
         _, log_end, *found, bound, _ = replies
         end = end_place(log_end)
         if place > end:  # Of another server; or two connections' places in one.
             self.visible.forget()
             return found, None, end
-        self.visible.found(place == end)
+        self.visible.record_end(place == end)
         known = place >= 0 and (self.ask or self.fresh or place == end)
         return found, BinlogSnapshot(end, place) if known else None, end_place(bound)
 

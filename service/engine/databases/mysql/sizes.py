@@ -36,7 +36,7 @@ async def expected_sizes(wire: Wire, relations: Iterable[Chain | Aggregate], cat
                 _LENGTHS.format(listed_names([unqualified(name)])),
             ]
         )
-        rows = max((_kept(table) for table in _tables(orjson.loads(str(explained.rows[0][0])))), default=0.0)
+        rows = max((_filtered_rows(table) for table in _tables(orjson.loads(str(explained.rows[0][0])))), default=0.0)
         length = float(str(lengths.rows[0][0] or 0)) if lengths.rows else 0.0
         share = len(column_types(relation)) / max(1, len(catalog.tables[name].columns))
         sizes[relation] = Size(rows, (length or _OTHER_BYTES) * min(1.0, share))
@@ -55,7 +55,7 @@ def _tables(plan: Any) -> Iterator[dict[str, Any]]:
             yield from _tables(part)
 
 
-def _kept(table: dict[str, Any]) -> float:
+def _filtered_rows(table: dict[str, Any]) -> float:
     """Returns the number of a table's rows that pass its conditions."""
     rows = table.get("rows", table.get("rows_examined_per_scan", 0))
     return float(rows) * float(table.get("filtered", 100)) / 100

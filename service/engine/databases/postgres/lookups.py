@@ -220,7 +220,7 @@ class PostgresLookups:
         statement: str,
         parameters: Sequence[str | None] = (),
         first: int = _FIRST,
-    ) -> "_Gathered":
+    ) -> "_StatementRows":
         self.statements += 1
         return await _gathered(
             connection, self._statements.chunks_once(connection, statement, parameters), counted, first
@@ -247,7 +247,7 @@ _TEXTS = _TextContext()
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _StatementRows:
     """Rows of a statement. `head`: leading columns of the first row of a `_LOOKUP`, or the whole row."""
 
     rows: list[Row]
@@ -262,10 +262,10 @@ class _Gathered:
 
 async def _gathered(
     connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: AnswerCount, first: int
-) -> _Gathered:
+) -> _StatementRows:
     """Reads the rows of a running statement, from column `first` on. Beyond the limits the statement is cancelled and
     its remaining rows are discarded, so that the connection can be reused. Raises psycopg.Error, UpstreamError."""
-    found = _Gathered([])
+    found = _StatementRows([])
     problem: Exception | None = None
     async for result in chunks:
         if result.status == ExecStatus.FATAL_ERROR:

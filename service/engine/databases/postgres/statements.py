@@ -36,7 +36,7 @@ class PreparedStatements:
 
     async def run(self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         """Runs a statement with texts as parameters. The caller owns the connection. Raises psycopg.Error."""
-        return await self._of(connection).run(statement, _encoded(parameters))
+        return await self._statements_of(connection).run(statement, _encoded(parameters))
 
     async def run_once(
         self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
@@ -50,7 +50,7 @@ class PreparedStatements:
     ) -> AsyncIterator[PGresult]:
         """Runs a statement like `run`; yields results of at most `CHUNK_ROWS` rows as they arrive. An error is the last
         one. Consume all: the connection is unusable before."""
-        return self._of(connection).chunks(statement, _encoded(parameters))
+        return self._statements_of(connection).chunks(statement, _encoded(parameters))
 
     async def chunks_once(
         self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
@@ -61,7 +61,7 @@ class PreparedStatements:
         async for result in results(connection.pgconn):
             yield result
 
-    def _of(self, connection: AsyncConnection) -> "_Prepared":
+    def _statements_of(self, connection: AsyncConnection) -> "_Prepared":
         prepared = self._prepared.get(connection)
         if prepared is None:
             prepared = self._prepared[connection] = _Prepared(connection.pgconn)

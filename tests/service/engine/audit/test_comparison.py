@@ -8,7 +8,7 @@ from dataflow.schema import SqlType
 from dataflow.types import Row, ViewId
 from service.engine.audit.comparison import TIED, Comparison
 from service.engine.audit.leaf_copy import CopiedKey
-from service.engine.audit.messages import Audited, Difference
+from service.engine.audit.messages import Difference, ViewToAudit
 from service.engine.views.registry import ViewPlan
 from service.leaf_store.catalog import describe
 
@@ -27,7 +27,7 @@ def comparison(order: bool = False, limit_rows: int | None = None, shown: tuple[
         (OrderTerm(0),) if order else (),
         limit_rows,
     )
-    return Comparison(Audited(ID, "v", ViewPlan(view, view.sql)), describe(ID, view, None, "ready", True))
+    return Comparison(ViewToAudit(ID, "v", ViewPlan(view, view.sql)), describe(ID, view, None, "ready", True))
 
 
 def stored(*rows: tuple[int, ...], prefix: bool = False, names: str = "ab") -> CopiedKey:

@@ -12,7 +12,7 @@ import orjson
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Position, Row, Snapshot
-from service.engine.initial_load.way import OpenedWay, Told, Way
+from service.engine.initial_load.way import OpenedWay, ProgressReport, Way
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import Status, ViewOptions
 from service.ground.errors import ApiError
@@ -115,7 +115,7 @@ class Gated:
         return self.way.takes(lookups, catalog, rows)
 
     @asynccontextmanager
-    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[OpenedWay]:
+    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: ProgressReport) -> AsyncIterator[OpenedWay]:
         async with self.way.open(lookups, catalog, told) as opened:
             self.opened += 1
             yield _GatedOpened(opened, self.until)

@@ -55,7 +55,7 @@ def serving(site: Site, directory: Path, **engine: Any) -> Any:
 
 
 def loading(runtime: Runtime) -> bool:
-    return any(load["rows"] for load in runtime.telling.stats())
+    return any(load["rows"] for load in runtime.load_reports.stats())
 
 
 async def load_under_writers(site: Site, directory: Path) -> None:
@@ -87,7 +87,7 @@ async def load_under_writers(site: Site, directory: Path) -> None:
         engine.check()
         assert engine.counters["load_redo"]
         assert runtime.counters.load_failures == runtime.counters.engine_failures == 0
-        assert runtime.telling.stats() == []
+        assert runtime.load_reports.stats() == []
 
 
 def _one_other() -> ReadItem:
@@ -209,7 +209,7 @@ def test_a_view_that_is_dropped_is_not_read_on(on_postgres: Site, tmp_path: Path
             await runtime.changes.drop("votes")
             # The connection goes, and with it the transaction.
             await until(lambda: not _in_transaction(on_postgres), LIMIT_S)
-            assert runtime.telling.stats() == []
+            assert runtime.load_reports.stats() == []
             assert b'"n":10' in (await runtime.read([_one_other()])).answers[0].rows
             assert runtime.counters.load_failures == 0
 

@@ -92,7 +92,7 @@ def test_who_waits_for_a_slot_is_refused_when_its_turn_comes() -> None:
         slots, ended = Slots(1), asyncio.Event()
 
         async def statement() -> None:
-            async with slots.of(["a"]):
+            async with slots.slot(["a"]):
                 await ended.wait()
                 raise LATE
 
@@ -103,7 +103,7 @@ def test_who_waits_for_a_slot_is_refused_when_its_turn_comes() -> None:
         assert [str(error) for error in found[:MOST]] == ["late"] * MOST
         assert all("is not queried" in str(error) for error in found[MOST:])
         # The slot is free again, for others.
-        async with slots.of(["b"]):
+        async with slots.slot(["b"]):
             pass
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Filling keys before they are read, over a real PostgreSQL."""
+"""FillProgress keys before they are read, over a real PostgreSQL."""
 
 import asyncio
 from pathlib import Path

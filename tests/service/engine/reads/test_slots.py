@@ -24,7 +24,7 @@ def test_no_more_run_than_may_and_nobody_is_left(seed: int) -> None:
         slots, running = Slots(total), list[tuple[str, ...]]()
 
         async def statement(tables: tuple[str, ...]) -> None:
-            async with slots.of(tables):
+            async with slots.slot(tables):
                 running.append(tables)
                 try:
                     assert len(running) <= total

@@ -31,11 +31,11 @@ def test_the_age_counts_from_the_newest_heartbeat_that_is_applied() -> None:
     assert ages.applied(55) == 1000
     assert ages.applied(60) == 2000
     # Of answers that are exact at an older version.
-    assert [ages.of(position) for position in (49, 50, 59, 60, 99)] == [100, 1000, 1000, 2000, 2000]
+    assert [ages.sent_ms_at(position) for position in (49, 50, 59, 60, 99)] == [100, 1000, 1000, 2000, 2000]
     ages.sent(3000, bound=70)
     ages.restarted()
     assert ages.applied(80) == 2000
-    assert ages.of(80) == 100
+    assert ages.sent_ms_at(80) == 100
 
 
 def test_backoff_doubles_to_a_limit() -> None:

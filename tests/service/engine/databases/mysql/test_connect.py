@@ -79,7 +79,7 @@ def test_only_the_server_is_waited_for_with_a_limit(mariadb: MariaDatabase) -> N
 def test_who_cannot_connect(mariadb: MariaDatabase) -> None:
     """No password is said; clients learn nothing."""
     wrong = code_of(mariadb.url.replace("root@", "root:hunter2@"))
-    assert (wrong.code, wrong.retryable, wrong.told) == (
+    assert (wrong.code, wrong.retryable, wrong.public_text) == (
         "credentials",
         False,
         "The database cannot be reached right now.",
