@@ -30,29 +30,34 @@ class HoldLost(Exception):
     """Stream lost or time limit expired during a hold; the text says which."""
 
 
-class Hold:
-    """Switch between a stream and the function that applies its batches.
+class BatchFeed:
+    """Entry point of the stream's batches. *State*: `apply` is replaced during a `Hold`."""
 
-    *State*: while `_holding`, arriving batches are queued in `_held`; `_position` is the position of the last one.
+    __slots__ = ("apply",)
+
+    def __init__(self, apply: Callable[[Batch], None]) -> None:
+        self.apply = apply
+
+
+class Hold:
+    """Queue of batches, installed in a feed for the duration of a hold only.
+
+    *State*: `_held`, the batches that arrived during the hold and are not applied yet.
     """
 
-    def __init__(self, apply: Callable[[Batch], None], sees_applied: SeesApplied) -> None:
-        self._apply = apply
+    def __init__(self, feed: BatchFeed, applied: Callable[[], Position], sees_applied: SeesApplied) -> None:
+        self._feed = feed
+        self._apply = feed.apply
+        #: Returns the position of the last batch applied.
+        self._applied = applied
         self._sees_applied = sees_applied
-        self._holding = False
         self._closed = False
         self._held: deque[Batch] = deque()
-        self._position: Position = 0
         self._moved = asyncio.Event()
 
-    def offer(self, batch: Batch) -> None:
-        """Accepts a batch of the stream: applies it at once, or queues it during a hold."""
-        self._position = batch.position
+    def _queue(self, batch: Batch) -> None:
+        self._held.append(batch)
         self._moved.set()
-        if self._holding:
-            self._held.append(batch)
-        else:
-            self._apply(batch)
 
     def close(self) -> None:
         """Ends all waits: the stream is lost."""
@@ -64,8 +69,8 @@ class Hold:
     async def held(self, limit_s: float) -> AsyncIterator[None]:
         """Queues batches inside the block; only `cut` applies any. Raises `HoldLost` at the time limit. One hold at a
         time."""
-        assert not self._holding, "one hold at a time"
-        self._holding = True
+        assert self._feed.apply == self._apply, "one hold at a time"
+        self._feed.apply = self._queue
         try:
             async with asyncio.timeout(limit_s):
                 yield
@@ -84,7 +89,7 @@ class Hold:
             # Cancelled: apply the rest now, to keep the order.
             while self._held:
                 self._apply(self._held.popleft())
-            self._holding = False
+            self._feed.apply = self._apply
 
     async def cut(self, snapshot: UpstreamSnapshot, bound: Position) -> bool:
         """Applies exactly the transactions that `snapshot` sees, all of which are in the stream by `bound`. Returns
@@ -111,6 +116,10 @@ class Hold:
                 self._apply(self._split(seen))
             break
         return True
+
+    @property
+    def _position(self) -> Position:
+        return self._held[-1].position if self._held else self._applied()
 
     def _split(self, seen: int) -> Batch:
         """Splits the first transactions off the first batch. Schema notices stay with the first part; `passed` ids stay

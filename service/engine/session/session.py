@@ -25,7 +25,7 @@ from service.engine.initial_load.progress import LoadReports
 from service.engine.loop import heartbeat
 from service.engine.loop.ages import Ages
 from service.engine.loop.gtid_waits import AppliedGtids
-from service.engine.loop.hold import Hold
+from service.engine.loop.hold import BatchFeed, Hold
 from service.engine.loop.memory_budget import MemoryBudget
 from service.engine.loop.positions import Positions
 from service.engine.loop.pushes import Pushes
@@ -91,7 +91,7 @@ class Session:
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _source: ChangeStream | None = None
     _pushes: Pushes | None = None
-    #: Passes batches from the stream to the engine while the session runs.
+    #: Pauses the stream at a snapshot, for an audit; None before the stream runs.
     hold: Hold | None = None
 
     @property
@@ -230,9 +230,10 @@ class Session:
             schema.redefined,
             parts.gtids.passed,
         )
-        self.hold = Hold(apply, self._sees_applied)
+        feed = BatchFeed(apply)
+        self.hold = Hold(feed, lambda: dispatcher.position, self._sees_applied)
         await _first_ended(
-            follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold, schema.passed),
+            follow(self._source, dispatcher, parts.settings.engine.step_rows, feed, schema.passed),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing, parts.counters),
             parts.budget.keep(),

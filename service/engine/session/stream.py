@@ -13,7 +13,7 @@ from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableLayout
 from cdc.stream import ChangeStream
 from dataflow.engine.events import Advance, Apply
 from service.engine.loop.dispatcher import Dispatcher
-from service.engine.loop.hold import Hold
+from service.engine.loop.hold import BatchFeed
 from service.engine.upstream import bridge
 from service.protocol.counters import Counters
 
@@ -22,7 +22,7 @@ async def follow(
     source: ChangeStream,
     dispatcher: Dispatcher,
     step_rows: int,
-    hold: Hold,
+    feed: BatchFeed,
     on_altered: Callable[[tuple[int, int]], Awaitable[None]],
 ) -> None:
     """Runs until the stream is lost (raises `StreamLost`) or the engine has failed (returns). After a transaction that
@@ -31,7 +31,7 @@ async def follow(
         batch = await source.next_batch(step_rows)
         if batch.altered is not None:
             await on_altered(batch.altered)
-        hold.offer(batch)
+        feed.apply(batch)
         await asyncio.sleep(0)
 
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableChange
-from service.engine.loop.hold import Hold, HoldLost, seen_prefix
+from cdc.stream import UpstreamSnapshot
+from service.engine.loop.hold import BatchFeed, Hold, HoldLost, seen_prefix
 
 LIMIT_S = 60.0
 
@@ -46,6 +48,13 @@ def batch(*numbers: int, position: int | None = None, **more: Any) -> Batch:
     return Batch([transaction(n) for n in numbers], end, **more)
 
 
+def hold_of(
+    applied: list[Batch], sees_applied: Callable[[UpstreamSnapshot], bool] = lambda _: True
+) -> tuple[BatchFeed, Hold]:
+    feed = BatchFeed(applied.append)
+    return feed, Hold(feed, lambda: applied[-1].position if applied else 0, sees_applied)
+
+
 def numbers_of(batches: list[Batch]) -> list[int]:
     return [t.id for b in batches for t in b.transactions]
 
@@ -66,21 +75,21 @@ def test_the_first_part_for_every_set_of_seen_transactions() -> None:
 def test_exactly_what_is_seen_is_applied_however_it_comes(size: int) -> None:
     async def scenario(seen: int) -> None:
         applied: list[Batch] = []
-        hold = Hold(applied.append, lambda _: True)
-        hold.offer(batch(1))
+        feed, hold = hold_of(applied)
+        feed.apply(batch(1))
         async with hold.held(LIMIT_S):
             for first in range(2, 8, size):
-                hold.offer(batch(*range(first, min(8, first + size)), passed=[first]))
+                feed.apply(batch(*range(first, min(8, first + size)), passed=[first]))
             assert numbers_of(applied) == [1]
             assert await hold.cut(Seen(frozenset(range(1, seen + 1))), 70)
             assert numbers_of(applied) == list(range(1, seen + 1))
             assert applied[-1].position == seen * 10
-            hold.offer(batch(8))
+            feed.apply(batch(8))
         assert numbers_of(applied) == list(range(1, 9))
         # Positions do not go back, and what has passed is told once, when all of it has.
         assert [b.position for b in applied] == sorted(b.position for b in applied)
         assert [n for b in applied for n in b.passed] == list(range(2, 8, size))
-        hold.offer(batch(9))
+        feed.apply(batch(9))
         assert numbers_of(applied)[-1] == 9
 
     for seen in range(1, 8):
@@ -90,23 +99,23 @@ def test_exactly_what_is_seen_is_applied_however_it_comes(size: int) -> None:
 def test_it_waits_for_the_bound_and_gives_up_where_transactions_cross() -> None:
     async def scenario() -> None:
         applied: list[Batch] = []
-        hold = Hold(applied.append, lambda snapshot: snapshot.sees(1, 10))
-        hold.offer(batch(1))
+        feed, hold = hold_of(applied, lambda snapshot: snapshot.sees(1, 10))
+        feed.apply(batch(1))
         async with hold.held(LIMIT_S):
             cutting = asyncio.ensure_future(hold.cut(Seen(frozenset({1, 3})), 40))
-            hold.offer(batch(2))
+            feed.apply(batch(2))
             await asyncio.sleep(0)
-            hold.offer(batch(3))
+            feed.apply(batch(3))
             await asyncio.sleep(0)
             assert not cutting.done()
-            hold.offer(Batch([], 40))
+            feed.apply(Batch([], 40))
             # 3 is seen, and 2 before it is not.
             assert not await cutting
             assert numbers_of(applied) == [1]
             # What was applied before is not seen.
             assert not await hold.cut(Seen(frozenset({2, 3})), 40)
             # Notices come before the rows that they are about, once.
-            hold.offer(batch(4, 5, schema=[SchemaNotice("t", "gone")]))
+            feed.apply(batch(4, 5, schema=[SchemaNotice("t", "gone")]))
             assert await hold.cut(Seen(frozenset({1, 2, 3, 4})), 50)
         assert numbers_of(applied) == [1, 2, 3, 4, 5]
         assert [len(b.schema) for b in applied if b.transactions] == [0, 0, 0, 1, 0]
@@ -117,11 +126,11 @@ def test_it_waits_for_the_bound_and_gives_up_where_transactions_cross() -> None:
 def test_a_hold_ends_when_its_time_is_up_and_when_the_stream_does() -> None:
     async def scenario() -> None:
         applied: list[Batch] = []
-        hold = Hold(applied.append, lambda _: True)
+        feed, hold = hold_of(applied)
 
         async def waits_too_long() -> None:
             async with hold.held(0.01):
-                hold.offer(batch(1))
+                feed.apply(batch(1))
                 await hold.cut(Seen(frozenset()), 1000)
 
         async def loses_the_stream() -> None:
