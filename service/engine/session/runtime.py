@@ -315,7 +315,7 @@ class Runtime:
         if self._session is not None:
             self._session.engine_failed(event)
 
-    # What workers ask
+    # Requests of workers
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Computes the missing keys and answers all items at one version."""
