@@ -137,7 +137,7 @@ def problem_of(error: UpstreamError) -> ApiError:
     if error.code in _REFUSALS:
         return ApiError("query_invalid", f"The database rejects the query: {error.public_text}")
     if error.code == "too_large":
-        return ApiError("too_large", error.told, "Request fewer rows, for example by a LIMIT.")
+        return ApiError("too_large", error.public_text, "Request fewer rows, for example by a LIMIT.")
     if error.code == "timeout":
         return ApiError("read_timeout", "The query exceeded the database's statement timeout.", retryable=False)
     return forward_problem(error)

@@ -152,7 +152,7 @@ class Operations:
             views={name: view_counters(runtime, view) for name, view in views.items()},
             upqueries={name: view.missed.upqueries.buckets for name, view in views.items()},
             nodes=self._nodes(),
-            loads=[LoadStats(**load) for load in runtime.telling.stats()],
+            loads=[LoadStats(**load) for load in runtime.load_reports.stats()],
             recent_errors=merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
             log_left_out=REPEATS.left_out,
             pid=os.getpid(),
@@ -173,7 +173,7 @@ class Operations:
             runtime.counters,
             upstream_statements=runtime.lookups.statements,
             abandoned_statements=runtime.slots.abandoned,
-            **runtime.asking.counters(),
+            **runtime.adhoc.counters(),
         )
 
     def _sizes(self) -> EngineSizes:

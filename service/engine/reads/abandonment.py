@@ -8,6 +8,7 @@ import asyncio
 from dataflow.engine.events import CancelUnawaited
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.reads.lookup_tasks import LookupTasks
+from service.engine.reads.refresh_tasks import RefreshTasks
 from service.protocol.counters import Counters
 
 #: Interval between two checks. `Limits.unawaited_looks` checks take longer than the second after which a reader that

@@ -111,7 +111,7 @@ class Prewarm:
     def _asked(self, view: str, keys: Sequence[object]) -> FillProgress:
         if view not in self._registry.views:
             raise ApiError("view_not_found", f"View {view!r} does not exist.")
-        filling = Filling(view, len(keys))
+        filling = FillProgress(view, len(keys))
         self._fillings.append(filling)
         return filling
 

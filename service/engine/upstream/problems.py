@@ -34,7 +34,7 @@ def forward_problem(error: BaseException) -> ApiError:
 
 def upstream_problem(error: UpstreamError) -> ApiError:
     """The problem of a failure of the upstream."""
-    return ApiError(upstream_code(error), error.told, retryable=error.retryable)
+    return ApiError(upstream_code(error), error.public_text, retryable=error.retryable)
 
 
 def upstream_code(error: UpstreamError) -> str:
