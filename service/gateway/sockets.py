@@ -40,12 +40,12 @@ from service.worker.subscriptions.messages import (
     PATH,
     SUBSCRIBE,
     Id,
+    id_in_use,
     id_of,
     no_socket_at,
-    not_there,
     parsed,
-    there_already,
     type_of,
+    unknown_id,
     wanted_of,
 )
 
@@ -216,7 +216,7 @@ class _Session:
         before = self._followed.get(key)
         if before is not None:
             if before.left is None:
-                raise there_already(number)
+                raise id_in_use(number)
             await before.left.wait()
         known, topology = self.sockets.known, self.sockets.topology
         slot = slot_of(view, params, known.asker(view, self.scope["headers"]))
@@ -231,7 +231,7 @@ class _Session:
     async def _unsubscribe(self, number: Id, text: str) -> None:
         followed = self._followed.get(orjson.dumps(number))
         if followed is None or followed.left is not None:
-            raise not_there(number)
+            raise unknown_id(number)
         followed.left = asyncio.Event()
         if followed.socket is not None:
             await _say(followed.socket, text)
@@ -333,9 +333,9 @@ class _Session:
         await self._tell(number, _PROBLEM, b',"problem":' + orjson.dumps(error.problem(self.scope["path"])))
 
     async def _tell(self, number: bytes, kind: bytes, members: bytes = b"") -> None:
-        said = b"".join((_START, number, _TYPE, kind, b'"', members, b"}"))
+        text = b"".join((_START, number, _TYPE, kind, b'"', members, b"}"))
         async with self._sending:
-            await self.send({"type": "websocket.send", "text": said.decode()})
+            await self.send({"type": "websocket.send", "text": text.decode()})
 
 
 async def _say(socket: ClientConnection, text: str) -> None:

@@ -19,7 +19,7 @@ from service.leaf_store.transaction import LeafTransaction
 _DIGEST_BYTES = 16
 
 
-class Written:
+class StoredCollations:
     """The collations that a writer has stored."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Written:
         return known[1]
 
 
-class Loaded:
+class LoadedCollations:
     """The collations that a reader has loaded."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from dataflow.plan.parts import WHOLE
 from dataflow.types import ViewId
 from service.leaf_store.answer import EMPTY_TAG, LeafState, PageWindow, StoredAnswer
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog
-from service.leaf_store.collations import Loaded
+from service.leaf_store.collations import LoadedCollations
 from service.leaf_store.encoder import answer_suffix
 from service.leaf_store.layout import (
     CATALOG_KEY,
@@ -49,7 +49,7 @@ class LeafReader:
     def __init__(self, environment: lmdb.Environment) -> None:
         self.environment = environment
         self._catalog = catalog_of(-1, [])
-        self._collations = Loaded()
+        self._collations = LoadedCollations()
 
     @classmethod
     def open(cls, path: Path) -> "LeafReader":

@@ -19,7 +19,7 @@ from dataflow.plan.nodes import View
 from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.catalog import ViewInfo, describe, dump_view, join_catalog, types_of
-from service.leaf_store.collations import Written
+from service.leaf_store.collations import StoredCollations
 from service.leaf_store.commit import Commit
 from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import CATALOG_KEY, LAST_ID, LAST_ID_KEY, META, META_KEY
@@ -59,7 +59,7 @@ class LeafWriter:
         self._environment.reader_check()
         self._reserve = Reserve(path / "data.mdb")
         self._reader = LeafReader(self._environment)
-        self._collations = Written()
+        self._collations = StoredCollations()
         self._encoders: dict[ViewId, ViewEncoder] = {}
         self._views: dict[ViewId, ViewInfo] = {}
         self._records: dict[ViewId, tuple[ViewInfo, bytes]] = {}

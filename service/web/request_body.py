@@ -31,7 +31,7 @@ class RequestBody:
         whole = None if more or size > max_bytes else b"".join([message.get("body", b"") for message in messages])
         return cls(messages, whole)
 
-    def again(self, receive: Receive) -> Receive:
+    def replayed(self, receive: Receive) -> Receive:
         """Return a `receive` that begins with the messages of this body."""
         left = iter(self.messages)
 

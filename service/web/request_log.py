@@ -49,20 +49,20 @@ class RequestLog:
                     named = (_HEADER, line["request_id"].encode())
                     message = {**message, "headers": [*message.get("headers", ()), named]}
             elif line is not None:
-                said, line = line, None
-                _say(said, message.get("body", b""))
+                failed, line = line, None
+                _write(failed, message.get("body", b""))
             await send(message)
 
         await self._app(scope, receive, sending)
 
 
-def _say(line: dict[str, Any], body: bytes) -> None:
+def _write(line: dict[str, Any], body: bytes) -> None:
     if line["status"] < 500:
         _log.warning("request was slow", **line)
         return
     line |= _reason(body)
-    say = _log.error if line["status"] == 500 else _log.warning
-    say("request failed", **line)
+    write = _log.error if line["status"] == 500 else _log.warning
+    write("request failed", **line)
 
 
 def _line(scope: Scope, status: int, took_s: float) -> dict[str, Any]:

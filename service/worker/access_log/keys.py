@@ -54,8 +54,8 @@ class KeyTexts:
         if self.share < 1 and zlib.crc32(json, zlib.crc32(view)) >= self.share * _ALL:
             return None
         kept, lists = kept_of(info)
-        said = b'"view":%b,"key":%b,"kept":%b,"lists":%b' % (view, json, orjson.dumps(kept), orjson.dumps(lists))
-        return LoggedKey(info.name, texts, said, kept, lists)
+        members = b'"view":%b,"key":%b,"kept":%b,"lists":%b' % (view, json, orjson.dumps(kept), orjson.dumps(lists))
+        return LoggedKey(info.name, texts, members, kept, lists)
 
     def _claim(self, value: Given) -> str | None:
         if self.claims_key is None or value is None:

@@ -20,13 +20,13 @@ from service.worker.reads.reads import Answers, Reads, WantedRead
 
 @dataclass(slots=True)
 class ShardQuestion:
-    """The reads of one shard. *State*: `timeline`, its answers so far, if their interval is known; `said`, the
+    """The reads of one shard. *State*: `timeline`, its answers so far, if their interval is known; `latest`, the
     engine's latest answers."""
 
     reads: Reads
     wanted: list[WantedRead]
     timeline: list[Exact[Answers]] = field(default_factory=list)
-    said: Answers | None = None
+    latest: Answers | None = None
     _was_hit: bool = True
 
     @property
@@ -64,26 +64,26 @@ class ShardQuestion:
         await self.first(wait_s, minimum)
         if self.timeline:
             return self.timeline[-1]
-        said = self.said
-        assert said is not None
-        return Exact(said, said.position, said.position)
+        latest = self.latest
+        assert latest is not None
+        return Exact(latest, latest.position, latest.position)
 
     async def ask(self, wait_s: float | None, minimum: Position | None = None, *, bounded: bool = False) -> None:
         """Request the answers from the engine. Raises ApiError."""
         before = self.reads.reader.state()
         if bounded:
-            said = await self.reads.serve(self.wanted, wait_s, minimum)
+            latest = await self.reads.serve(self.wanted, wait_s, minimum)
         else:
-            said = await self.reads.read(self.wanted, wait_s)
-        self.said = said
-        self._was_hit = self._was_hit and said.hit
-        if said.source is AnswerSource.STORED and self.look(said.at_ms):
+            latest = await self.reads.read(self.wanted, wait_s)
+        self.latest = latest
+        self._was_hit = self._was_hit and latest.hit
+        if latest.source is AnswerSource.STORED and self.look(latest.at_ms):
             return
         after = self.reads.reader.state()
         if after is None or before is None or before.epoch != after.epoch:
             # The server of the position is unknown.
             return
-        if not said.source.has_version or said.source is AnswerSource.STALE:
+        if not latest.source.has_version or latest.source is AnswerSource.STALE:
             # The answer is exact nowhere in the log, or at a position of a server that may have been replaced since.
             return
-        self.timeline.append(Exact(said, said.position, said.position, after.server))
+        self.timeline.append(Exact(latest, latest.position, latest.position, after.server))

@@ -88,9 +88,9 @@ def part_reply(
 def read_part(body: bytes) -> tuple[PartHead, list[bytes]]:
     """Return a part's description and results. Raises ValueError if the body is not a part."""
     line, _, results = body.partition(b"\n")
-    said = orjson.loads(line)
+    members = orjson.loads(line)
     try:
-        head = PartHead(*[said[name] for name in _MEMBERS])
+        head = PartHead(*[members[name] for name in _MEMBERS])
     except (KeyError, TypeError) as error:
         raise ValueError("not a part") from error
     if sum(head.lengths) != len(results):

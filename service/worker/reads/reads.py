@@ -116,10 +116,10 @@ class ViewRoute:
         self.max_lag_ms = bound_of(self.info)
         #: Time for which the last answer of a read may be served on a miss.
         self.stale_ms = self.info.serving.stale_ms
-        said = self.info.cache_control
+        own = self.info.cache_control
         usual = PRIVATE if self.info.claims else CACHE_CONTROL
         #: The Cache-Control header of its answers.
-        self.cache_control = usual if said is None else (b"cache-control", said.encode())
+        self.cache_control = usual if own is None else (b"cache-control", own.encode())
 
     def rows_in(self, txn: LeafTransaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
         """Return the rows that a query string selects of its entry, without the brackets, and their tag's bytes.

@@ -181,8 +181,8 @@ def answer_headers(answers: Answers, started: int) -> Headers:
 
 def cache_control_of(views: Iterable[ViewRoute]) -> tuple[bytes, bytes]:
     """Return the Cache-Control header of an answer about several views: their common one, else the strictest."""
-    said = {view.cache_control for view in views}
-    return said.pop() if len(said) == 1 else CACHE_CONTROL
+    headers = {view.cache_control for view in views}
+    return headers.pop() if len(headers) == 1 else CACHE_CONTROL
 
 
 def _page_url(scope: Scope, token: str) -> str:

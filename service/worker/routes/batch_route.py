@@ -35,8 +35,8 @@ _READ = b"/v1/read"
 _VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
 _JSON = b"application/json"
 #: Scope key of the parsed body.
-_ASKED = "upquery.asked"
-_Asked = AskedKeys | AskedItems
+_PARSED = "upquery.asked"
+_Parsed = AskedKeys | AskedItems
 _log = structlog.get_logger(__name__)
 
 
@@ -60,14 +60,14 @@ class BatchRoute:
             return
         started = time.perf_counter_ns()
         # A body that `answer` parsed and that was a miss is not parsed again.
-        asked, reply = scope.pop(_ASKED, None), None
+        asked, reply = scope.pop(_PARSED, None), None
         body = await RequestBody.read(receive, self._max_bytes)
         if asked is None and body.content is not None:
             asked, reply = self._at_once(scope, body.content, started)
         if asked is not None and reply is None:
             reply = await self._general(asked, scope, started)
         if reply is None:
-            await self._documented(scope, body.again(receive), send)
+            await self._documented(scope, body.replayed(receive), send)
         else:
             await send_reply(send, reply)
 
@@ -79,10 +79,10 @@ class BatchRoute:
         """Return the response if the request is valid and all its keys are hits."""
         asked, reply = self._at_once(scope, body, time.perf_counter_ns())
         if asked is not None and reply is None:
-            scope[_ASKED] = asked
+            scope[_PARSED] = asked
         return reply
 
-    def _at_once(self, scope: Scope, content: bytes, started: int) -> tuple[_Asked | None, Reply | None]:
+    def _at_once(self, scope: Scope, content: bytes, started: int) -> tuple[_Parsed | None, Reply | None]:
         """Parse the body (None: invalid or not plain), and answer it if all its keys are hits."""
         asked = None
         with self._reads.reader.begin() as txn:
@@ -106,7 +106,7 @@ class BatchRoute:
         answers = Answers([], state.position, state.at_ms, hit=True)
         return asked, batch_reply(answers, results, asked.cache_control, started)
 
-    def _part(self, txn: LeafTransaction, state: LeafState, asked: _Asked, started: int) -> Reply | None:
+    def _part(self, txn: LeafTransaction, state: LeafState, asked: _Parsed, started: int) -> Reply | None:
         """Answer a part. Raises ApiError, NotCoveredError."""
         hits = asked.part(txn, self._reads.touches)
         if hits is None:
@@ -116,13 +116,13 @@ class BatchRoute:
         exact = Exact(answers, since, state.position, state.server, state.one_by_one)
         return part_reply(exact, hits.results, hits.lengths, asked.views, started)
 
-    def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:
+    def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Parsed | None:
         if path == _READ:
             return AskedItems.of(self._batches, content, principal)
         route = self._queries.get(path)
         return None if route is None else AskedKeys.of(self._batches, route, content, principal)
 
-    async def _general(self, asked: _Asked, scope: Scope, started: int) -> Reply | None:
+    async def _general(self, asked: _Parsed, scope: Scope, started: int) -> Reply | None:
         """Return the answer, or the problem of the read; None: the documented application must parse the body."""
         try:
             wanted = asked.wanted()

@@ -28,10 +28,10 @@ from service.worker.shards.reads import ShardedReads
 _READ = b"/v1/read"
 _VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
 #: Scope key of the parsed body.
-_ASKED = "upquery.parts"
+_PARSED = "upquery.parts"
 _log = structlog.get_logger(__name__)
 #: The reads by shard; or the number of the one shard that answers.
-_Asked = list[ShardPart[WantedRead]] | int
+_Parsed = list[ShardPart[WantedRead]] | int
 
 
 class ShardedBatches(AnyBatches):
@@ -67,17 +67,17 @@ class ShardedBatchRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter_ns()
-        asked: _Asked | None = scope.pop(_ASKED, None)
+        asked: _Parsed | None = scope.pop(_PARSED, None)
         body = await RequestBody.read(receive, self._max_bytes)
         if asked is None and body.content is not None:
             self._follow()
             asked = self._asked(scope, body.content)
         if isinstance(asked, int):
-            await self._shards[asked](scope, body.again(receive), send)
+            await self._shards[asked](scope, body.replayed(receive), send)
             return
         reply = None if asked is None else await self._general(asked, scope, started)
         if reply is None:
-            await self._documented(scope, body.again(receive), send)
+            await self._documented(scope, body.replayed(receive), send)
         else:
             await send_reply(send, reply)
 
@@ -94,7 +94,7 @@ class ShardedBatchRoute:
         else:
             reply = None if asked is None else self._at_once(asked, scope, started)
         if reply is None and asked is not None:
-            scope[_ASKED] = asked
+            scope[_PARSED] = asked
         return reply
 
     def _hits(self, scope: Scope, body: bytes, started: int) -> Reply | None:
@@ -112,7 +112,7 @@ class ShardedBatchRoute:
             return None
         return reply_of(self._reads.shards, placed, asked.names, started)
 
-    def _asked(self, scope: Scope, content: bytes) -> _Asked | None:
+    def _asked(self, scope: Scope, content: bytes) -> _Parsed | None:
         """Parse the body; None if it is invalid or not plain."""
         try:
             parts = self._parts(scope, content)
@@ -122,7 +122,7 @@ class ShardedBatchRoute:
             return parts
         return parts[0].shard if len(parts) == 1 else parts or None
 
-    def _parts(self, scope: Scope, content: bytes) -> _Asked | None:
+    def _parts(self, scope: Scope, content: bytes) -> _Parsed | None:
         principal = principal_of(scope)
         asked: AskedItems | AskedKeys | None
         if scope["raw_path"] == _READ:

@@ -47,7 +47,7 @@ def _reply(entries: list[Entry], after: str | None) -> Reply:
     token = entries[-1].token if entries else after or ""
     rows = next((entry.json for entry in entries if entry.kind is EventKind.SNAPSHOT), b"null")
     changes = b",".join([entry.json for entry in entries if entry.kind is EventKind.CHANGE])
-    said = (rows, changes, orjson.dumps(token.partition("~")[0]), orjson.dumps(token))
-    body = b'{"snapshot":%b,"changes":[%b],"version":%b,"token":%b}' % said
+    members = (rows, changes, orjson.dumps(token.partition("~")[0]), orjson.dumps(token))
+    body = b'{"snapshot":%b,"changes":[%b],"version":%b,"token":%b}' % members
     headers = [CONTENT_JSON, (b"cache-control", b"no-store"), (b"content-length", b"%d" % len(body))]
     return Reply(200, headers, body)

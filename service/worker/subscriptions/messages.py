@@ -64,11 +64,11 @@ def wanted_of(message: dict[str, Any]) -> tuple[str, dict[str, Any], str | None]
     return view, params, after
 
 
-def there_already(number: Id) -> ApiError:
-    """Why it cannot be subscribed to."""
+def id_in_use(number: Id) -> ApiError:
+    """Return the problem of an id that is in use."""
     return ApiError("bad_request", f"A subscription with the id {number!r} exists already.")
 
 
-def not_there(number: Id) -> ApiError:
-    """Why it cannot be unsubscribed from."""
+def unknown_id(number: Id) -> ApiError:
+    """Return the problem of an unknown id."""
     return ApiError("bad_request", f"Subscription {number!r} does not exist.")

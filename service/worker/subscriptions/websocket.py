@@ -24,7 +24,7 @@ from service.ground.errors import ApiError
 from service.web.messages import Receive, Send
 from service.web.principal import Principal
 from service.worker.reads.known_views import KnownViews
-from service.worker.subscriptions.messages import PATH, SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of
+from service.worker.subscriptions.messages import PATH, SUBSCRIBE, Id, id_in_use, id_of, parsed, type_of, unknown_id
 from service.worker.subscriptions.requests import asked_of_message
 from service.worker.subscriptions.topics import Entry, EventKind, Subscribes
 
@@ -82,7 +82,7 @@ class SocketSession:
 
     def _subscribe(self, number: Id, message: dict[str, Any]) -> None:
         if number in self._following:
-            raise there_already(number)
+            raise id_in_use(number)
         if len(self._following) >= self._most:
             raise ApiError(
                 "rate_limited",
@@ -95,7 +95,7 @@ class SocketSession:
     async def _unsubscribe(self, number: Id) -> None:
         task = self._following.get(number)
         if task is None:
-            raise not_there(number)
+            raise unknown_id(number)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._write(number, b"unsubscribed")
