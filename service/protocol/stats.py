@@ -104,6 +104,25 @@ class WorkerCounts(Model):
     log_left_out: int
 
 
+class GatewayWorkerCounts(Model):
+    """Counters of a gateway's worker (`service.gateway.counting`). `requests`: by shard; `away`: addresses of pods that
+    it cannot reach."""
+
+    served: int
+    connections: int
+    problems: dict[str, int]
+    requests: dict[str, int]
+    outcomes: dict[str, int]
+    retries: int
+    failed: int
+    moved_slots: int
+    streams: int
+    shards: int
+    moving: bool
+    away: list[str]
+    log_left_out: int
+
+
 class Stats(_Placed):
     """Counters of one engine, or of several together: then each of them is in `shards`. `gateway`: reports of a
     gateway's workers, by their numbers."""
@@ -128,4 +147,4 @@ class Stats(_Placed):
     streaming: bool
     resting_tables: list[str]
     shards: "list[Stats] | None" = None
-    gateway: dict[str, Any] | None = None
+    gateway: dict[str, GatewayWorkerCounts] | None = None

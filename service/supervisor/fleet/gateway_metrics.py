@@ -1,9 +1,6 @@
-"""What a gateway's admin port says of the gateway itself: what its workers have counted.
+"""Counters of a gateway's workers, which send them to one datagram socket (`service.gateway.counting`).
 
-The workers send it (`service.gateway.counting`), each to the same datagram socket in the run's directory. What the pods
-count is asked of the pods.
-
-Not here: the pods (`fleet`).
+Not here: counters of the pods (`fleet`).
 """
 
 import asyncio
@@ -17,31 +14,20 @@ import orjson
 
 from service.ground.logs import merged_errors
 from service.protocol.admin_operations import Control, Operation
-from service.protocol.stats import Stats
+from service.protocol.stats import GatewayWorkerCounts, Stats
 from service.supervisor.admin.metrics import Labels, http_samples, left_out
 from service.supervisor.admin.prometheus import MetricSample
 
 R = TypeVar("R")
-#: Of all workers together, those that are remembered.
+#: Newest errors of all workers together.
 _MOST_ERRORS = 50
-#: Of each worker: the metric's name, what is counted, its help.
-_COUNTED = (
-    ("retries", "retries", "Requests retried on another replica."),
-    ("failed_requests", "failed", "Requests that no replica of a shard could answer."),
-    ("moved_slots", "moved_slots", "Slots of keys that moved to another shard."),
-)
-_NOW = (
-    ("streams", "streams", "Open streams, long polls and WebSockets."),
-    ("shards", "shards", "Number of shards that keys are read from or move to."),
-    ("moving", "moving", "Whether keys are moving to other shards."),
-)
 
 
 class WorkerReports(asyncio.DatagramProtocol):
     """*State*: `_newest`, what each worker reported last, by its number; `errors`, the last ones, oldest first."""
 
     def __init__(self) -> None:
-        self._newest: dict[int, dict[str, Any]] = {}
+        self._newest: dict[int, GatewayWorkerCounts] = {}
         self._transport: asyncio.DatagramTransport | None = None
         self.errors: deque[dict[str, str]] = deque(maxlen=_MOST_ERRORS)
 
@@ -56,9 +42,9 @@ class WorkerReports(asyncio.DatagramProtocol):
         """A worker's report."""
         report = orjson.loads(data)
         self.errors.extend(reversed(report.pop("errors")))
-        self._newest[report.pop("number")] = report
+        self._newest[report.pop("number")] = GatewayWorkerCounts(**report)
 
-    def counted(self) -> dict[str, dict[str, Any]]:
+    def counted(self) -> dict[str, GatewayWorkerCounts]:
         """By worker."""
         return {str(number): report for number, report in sorted(self._newest.items())}
 
@@ -85,24 +71,31 @@ class GatewayControl:
 
 
 def gateway_samples(reports: WorkerReports) -> Iterator[MetricSample]:
-    """The samples of the workers."""
+    """Metrics of the workers."""
     for number, report in reports.counted().items():
         yield from _worker_samples((("worker", number),), report)
-        yield left_out(f"worker-{number}", report["log_left_out"])
+        yield left_out(f"worker-{number}", report.log_left_out)
 
 
-def _worker_samples(worker: Labels, report: dict[str, Any]) -> Iterator[MetricSample]:
-    yield from http_samples(worker, report["served"], report["connections"], report["problems"])
-    for shard, asked in report["requests"].items():
+def _worker_samples(worker: Labels, report: GatewayWorkerCounts) -> Iterator[MetricSample]:
+    yield from http_samples(worker, report.served, report.connections, report.problems)
+    for shard, asked in report.requests.items():
         labels = (*worker, ("shard", shard))
         yield MetricSample("upquery_gateway_requests", asked, "Requests sent to a shard.", labels, counter=True)
-    for outcome, answered in report["outcomes"].items():
+    for outcome, answered in report.outcomes.items():
         labels = (*worker, ("outcome", outcome))
         help_ = "Requests over several shards, by how they reached one version."
         yield MetricSample("upquery_sharded_requests", answered, help_, labels, counter=True)
-    for name, counted, help_ in _COUNTED:
-        yield MetricSample(f"upquery_gateway_{name}", report[counted], help_, worker, counter=True)
-    for name, counted, help_ in _NOW:
-        yield MetricSample(f"upquery_gateway_{name}", float(report[counted]), help_, worker)
-    away = float(len(report["away"]))
-    yield MetricSample("upquery_gateway_away_pods", away, "Pods that a worker cannot reach.", worker)
+    for name, counted, help_ in (
+        ("retries", report.retries, "Requests retried on another replica."),
+        ("failed_requests", report.failed, "Requests that no replica of a shard could answer."),
+        ("moved_slots", report.moved_slots, "Slots of keys that moved to another shard."),
+    ):
+        yield MetricSample(f"upquery_gateway_{name}", counted, help_, worker, counter=True)
+    for name, now, help_ in (
+        ("streams", report.streams, "Open streams, long polls and WebSockets."),
+        ("shards", report.shards, "Number of shards that keys are read from or move to."),
+        ("moving", report.moving, "Whether keys are moving to other shards."),
+        ("away_pods", len(report.away), "Pods that a worker cannot reach."),
+    ):
+        yield MetricSample(f"upquery_gateway_{name}", float(now), help_, worker)
