@@ -28,14 +28,14 @@ SAFE = frozenset({"replica_identity"})
 
 @dataclass(slots=True)
 class Examination:
-    """What was found, and which of it was repaired."""
+    """Findings, and those of them that were repaired."""
 
     findings: list[Finding] = field(default_factory=list)
     fixed: list[Finding] = field(default_factory=list)
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is in the way."""
+        """Whether no finding prevents operation."""
         return not any(finding.fatal for finding in self.findings)
 
 
@@ -88,7 +88,7 @@ def transport_findings(settings: Settings, encryption: str) -> list[Finding]:
 
 
 def _spark(settings: Settings) -> list[Finding]:
-    """What Spark lacks, if it is to be used; large initial state is read without it then."""
+    """Findings about Spark, if it is configured; without it large initial state is read directly."""
     missing = None if settings.spark is None else missing_requirement()
     return [] if missing is None else [Finding("spark", missing.detail, missing.hint or None, fatal=False)]
 

@@ -1,4 +1,4 @@
-"""What processes say to each other of queries: which view answers one, and the names of views that are made of them.
+"""Ad-hoc queries between processes: the view that answers one, and the names of views made of queries.
 
 Not here: how it is found out (`service.engine.adhoc.match`), what a worker does about it (`queries`).
 """
@@ -35,5 +35,5 @@ class Match:
 
     @staticmethod
     def of(fields: dict[str, Any]) -> "Match":
-        """From its JSON form."""
+        """Inverse of `to_wire`."""
         return Match(fields["view"], ViewId(fields["id"]), fields["constants"], fields["given"])

@@ -139,5 +139,5 @@ class EngineChild:
 
     @property
     def name(self) -> str:
-        """What the process is called, in logs and on the admin port."""
+        """Name of the process in logs and on the admin port."""
         return "engine" if self.settings.engine.shards == 1 else f"engine-{self.shard.number}"

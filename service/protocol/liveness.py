@@ -38,7 +38,7 @@ class Beats(threading.Thread):
         self._said = self._asked = False
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on it matters whether this loop has turns."""
+        """Makes beats depend on `loop`: they stop while it hangs."""
         self._turned_s = time.monotonic()
         self._loop = loop
 
@@ -88,6 +88,6 @@ def begin() -> None:
 
 
 def follow_loop() -> None:
-    """It matters whether the running loop has turns, in a process that beats."""
+    """Makes beats depend on the running event loop, in a process that beats."""
     if _beats is not None:
         _beats.follow(asyncio.get_running_loop())

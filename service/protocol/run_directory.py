@@ -19,7 +19,7 @@ _MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """What is in a run directory."""
+    """Paths in a run directory."""
 
     directory: Path
 
@@ -34,22 +34,22 @@ class RunPaths:
 
     @property
     def engine_socket(self) -> Path:
-        """Where API workers reach the engine."""
+        """Socket of the engine for API workers."""
         return self.directory / "engine.sock"
 
     @property
     def control_socket(self) -> Path:
-        """Where the supervisor reaches the engine."""
+        """Socket of the engine for the supervisor."""
         return self.directory / "control.sock"
 
     @property
     def stream_socket(self) -> Path:
-        """Where engines reach the process that reads the change stream for all of them."""
+        """Socket for engines of the process that reads the change stream for all of them."""
         return self.directory / "stream.sock"
 
     @property
     def report_socket(self) -> Path:
-        """Where a gateway's workers say what they have counted."""
+        """Datagram socket for the counters of a gateway's workers."""
         return self.directory / "reports.sock"
 
 
@@ -67,7 +67,7 @@ class RunDirectory:
 
     @property
     def room_bytes(self) -> int:
-        """What can be written there now."""
+        """Free space of the file system in bytes."""
         found = os.statvfs(self.path)
         return found.f_bavail * found.f_frsize
 

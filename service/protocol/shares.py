@@ -1,4 +1,4 @@
-"""What each shard of a service gets: its number, its share of the memory and of the database's connections.
+"""Shares of the shards of a service: each one's number, part of the memory and of the database's connections.
 
 Not here: starting its process (`service.supervisor.stack`).
 """

@@ -82,16 +82,16 @@ class FollowedTopics(Protocol):
         ...
 
     def unpin(self, topic: int) -> None:
-        """Not any more."""
+        """Stops following a topic."""
         ...
 
     def close(self) -> None:
-        """The worker has gone."""
+        """Ends it: the worker has disconnected."""
         ...
 
 
 class EngineService(Protocol):
-    """What the engine process does for workers.
+    """Services of the engine process for workers.
 
     Each call runs as its own task; it is cancelled when the worker has gone or no longer waits. An `ApiError` that a
     call raises reaches the worker's client as it is; any other exception is logged and becomes ``internal_error``.
@@ -150,14 +150,14 @@ class EngineService(Protocol):
 
 
 class ChangeListener(Protocol):
-    """What a worker does about its topics."""
+    """A worker's reactions to changes of its topics."""
 
     def changed(self, topics: Sequence[int], position: Position) -> None:
         """These were touched by commits of the leaf store, up to that of `position`."""
         ...
 
     def disconnected(self) -> None:
-        """No topic is followed any more: the engine, or the connection to it, is gone."""
+        """The engine, or the connection to it, is gone: no topic is followed any more."""
         ...
 
 
@@ -214,7 +214,7 @@ class _Subscriber:
         self._telling: asyncio.Task[None] | None = None
 
     def tell(self, topics: set[int], position: Position) -> None:
-        """These were touched."""
+        """Adds topics that a commit has touched."""
         self._touched |= topics
         self._position = position
         if self._touched and (self._telling is None or self._telling.done()):
@@ -228,7 +228,7 @@ class _Subscriber:
                 await self._writer.drain()
 
     def close(self) -> None:
-        """The worker has gone."""
+        """Ends it: the worker has disconnected."""
         if self._telling is not None:
             self._telling.cancel()
 
@@ -410,7 +410,7 @@ class _Connection:
         return self._unconfirmed_reports > UNCONFIRMED_REPORTS
 
     def unread_bytes(self) -> int:
-        """What was sent and has not left yet."""
+        """Size of the write buffer."""
         return self._writer.transport.get_write_buffer_size()
 
     async def ask(self, request: dict[str, Any]) -> Any:

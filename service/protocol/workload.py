@@ -1,4 +1,4 @@
-"""What the service takes of a workload model: which keys to pin and to fill, and what a view should take.
+"""The parts of a workload model that a service applies: keys to pin and to fill, and memory of views.
 
 A model is a file of `dataflow.spark.workload.model`; what it has besides is for people.
 

@@ -163,7 +163,7 @@ class Child:
                 task.cancel()
 
     async def _heard(self, process: asyncio.subprocess.Process, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """What is read of a process's output; nothing if it says nothing for too long and was ended.
+        """Output of a process; empty if it was silent for too long and was ended.
 
         It is waited for twice half of the time: where this very process was stopped, what was said meanwhile is there
         at the second look.

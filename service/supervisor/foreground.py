@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Service(Protocol):
-    """What is served."""
+    """A stack or a gateway."""
 
     async def start(self) -> Endpoints:
         """Starts all of it. After a `StartError` nothing is left behind."""

@@ -18,7 +18,7 @@ _UNSENT_BYTES = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a started service listens, and its supervisor's process."""
+    """Addresses of a started service, and its supervisor's process id."""
 
     http: str
     admin: str
@@ -37,11 +37,11 @@ class Ports:
             raise
 
     def endpoints(self, pid: int) -> Endpoints:
-        """What they are called."""
+        """Their addresses."""
         return Endpoints(_url(self.api), _url(self.admin), pid)
 
     def refuse(self) -> None:
-        """Who connects to the data plane's port is refused, as soon as no worker listens: nobody would serve them."""
+        """Refuses connections to the data plane's port as soon as no worker listens."""
         self.api.close()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is counted, by view and by node of the engine, put together from where it is counted.
+"""Counters by view and by node of the engine, collected from the parts that count.
 
 Not here: the numbers' names for Prometheus (`metrics`).
 """
@@ -22,7 +22,7 @@ _NONE = LookupCounts()
 
 
 def node_counters(node: SourceNode | Stored, looked: Looked) -> NodeCounters:
-    """Of one node."""
+    """Counters of one node."""
     if not isinstance(node, Stored):
         return NodeCounters()
     found = looked.get(node.id, _NONE)
@@ -43,7 +43,7 @@ def counted(nodes: list[PlanNode], graph: Graph, looked: Looked) -> list[PlanNod
 
 
 def view_counters(runtime: Runtime, registered: RegisteredView) -> ViewCounters:
-    """Of one view: its readers', its own and its nodes'."""
+    """Counters of one view: its readers', its own and its nodes'."""
     counters = ViewCounters()
     for by_view in runtime.worker_counters.values():
         seen = by_view.get(registered.definition.name, {})
@@ -61,7 +61,7 @@ def view_counters(runtime: Runtime, registered: RegisteredView) -> ViewCounters:
 
 
 def subscription_counters(runtime: Runtime) -> SubscriptionCounts:
-    """Of all workers together."""
+    """Counters of all workers together."""
     sums = dict.fromkeys(SubscriptionCounts.model_fields, 0)
     for counters in runtime.worker_subscriptions.values():
         for name, value in counters.items():
@@ -70,7 +70,7 @@ def subscription_counters(runtime: Runtime) -> SubscriptionCounts:
 
 
 def leaf_of(runtime: Runtime, registered: RegisteredView) -> Leaf | RefreshLeaf | None:
-    """What the engine keeps of the view that answers reads."""
+    """The view's leaf, if it is in the engine."""
     engine, installed = runtime.dispatcher.engine, registered.installed
     if engine is None or installed is None:
         return None

@@ -111,7 +111,7 @@ def describe(catalog: Catalog, node: Node) -> PlanNode:
 
 
 def kind_of(node: Node) -> NodeKind:
-    """What kind of node it is, in a word."""
+    """The kind of a node."""
     kinds: list[tuple[type, NodeKind]] = [
         (ChainNode, "chain"),
         (BlockNode, "block"),
@@ -128,7 +128,7 @@ def _lookup(node: Stored, columns: Columns, catalog: Catalog) -> str:
 
 
 def _looked_up(node: Stored) -> Chain | Aggregate:
-    """What the upstream is asked for: of windows and top-k the rows that they are made of."""
+    """The relation that a lookup reads: of windows and top-k the rows that they are computed from."""
     relation = node.relation if isinstance(node.relation, Aggregate) else node.source.relation
     assert isinstance(relation, Chain | Aggregate)
     return relation

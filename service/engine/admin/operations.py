@@ -328,7 +328,7 @@ def _view_options(options: OptionFields) -> ViewOptions:
 
 
 def _of_replacement(registered: RegisteredView) -> str | None:
-    """How far what is built beside the view is."""
+    """Progress of the replacement that is built beside the view."""
     replacement = registered.replacement
     return None if replacement is None or not replacement.reason else f"Its replacement: {replacement.reason}"
 
@@ -348,14 +348,14 @@ def _columns(view: View | RefreshView) -> list[Named]:
 
 
 def parameters_of(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
-    """Names and types of what makes a view's key, in its order, and whether each takes a list."""
+    """Names and types of the parameters of a view's key, in its order, and whether each takes a list."""
     if isinstance(view, RefreshView):
         return [(p.name, p.type, p.many) for p in view.parameters]
     return _typed(view, view.parameters)
 
 
 def _all_parameters(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
-    """As `parameters_of`, with those that pick rows of a key, by name."""
+    """Parameters of the key and those that select rows of it, by name."""
     if isinstance(view, RefreshView):
         return parameters_of(view)
     return _typed(view, sorted(view.parameters + view.within, key=lambda p: p.name))

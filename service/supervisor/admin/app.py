@@ -94,7 +94,7 @@ Name = Annotated[ViewName, Path(description="The view's name.")]
 
 
 class ChildState(Protocol):
-    """What the admin port says of a child process."""
+    """State of a child process on the admin port."""
 
     name: str
     restarts: int
@@ -191,7 +191,7 @@ def _problems(app: FastAPI) -> None:
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:
-    """What a path takes. (The framework names those of the first of its routes.)"""
+    """All methods of a path. (The framework names those of its first route.)"""
     routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
     return sorted({method for route in routes for method in route.methods or ()})
 

@@ -117,7 +117,7 @@ class Engines(DelegatedOperations):
         return states
 
     async def plan(self, name: str) -> Plan:
-        """Of the shard that maintains the view, or of the first that has it."""
+        """The plan of the shard that maintains the view, or of the first that has it."""
         shards = self._shards
         home = homes_among(len(shards)).of_view(name)
         failed: ApiError | None = None

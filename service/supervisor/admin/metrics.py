@@ -40,7 +40,7 @@ def samples_of(stats: Stats | None, children: Iterable[Any]) -> Iterator[MetricS
 
 
 def process_samples(children: Iterable[Any]) -> Iterator[MetricSample]:
-    """Of a supervisor."""
+    """Metrics of a supervisor."""
     yield left_out("supervisor", REPEATS.left_out)
     for child in children:
         labels = (("process", child.name),)
@@ -59,13 +59,13 @@ def process_samples(children: Iterable[Any]) -> Iterator[MetricSample]:
 
 
 def left_out(process: str, lines: int) -> MetricSample:
-    """Of a process's log."""
+    """Lines omitted from the log of a process."""
     help_ = "Warnings and errors omitted from the log because there were many of their kind."
     return MetricSample("upquery_log_left_out", lines, help_, (("process", process),), counter=True)
 
 
 def http_samples(worker: Labels, requests: int, connections: int, problems: dict[str, int]) -> Iterator[MetricSample]:
-    """Of a worker, of whatever kind."""
+    """Metrics of a worker of a stack or a gateway."""
     yield MetricSample("upquery_http_requests", requests, "Requests answered.", worker, counter=True)
     yield MetricSample("upquery_http_connections", connections, "Connections of clients.", worker)
     for code, answered in problems.items():

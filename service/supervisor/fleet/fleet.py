@@ -69,7 +69,7 @@ class Fleet:
         self.follow(settings)
 
     def follow(self, settings: GatewaySettings) -> None:
-        """From now on the pods are where these settings say."""
+        """Replaces the pods by those of new settings."""
         known = {(pod.shard, pod.replica, pod.address): pod for pod in self.pods}
         self.pods = [known.get(_key(pod), pod) for pod in self._pods(settings)]
         shards = [
@@ -84,11 +84,11 @@ class Fleet:
                 yield Pod(address, RemoteControl(address, self._client, self._settings.gateway.token), shard, replica)
 
     async def run(self) -> None:
-        """Looks after the pods, for ever: one that takes long to do what it missed keeps nobody from looking."""
+        """Watches the pods and sends them what they missed, for ever; a slow pod does not delay the watch."""
         await asyncio.gather(_again_and_again(self.look), _again_and_again(self.tell))
 
     async def look(self) -> None:
-        """Finds out how the pods are, those whose time it is."""
+        """Requests the health of the pods that are due."""
         all_of_them = self._clock() >= self._look_at
         if all_of_them:
             self._look_at = self._clock() + _LOOK_S
@@ -97,7 +97,7 @@ class Fleet:
             await self.engines.call(GetHealth())
 
     async def tell(self) -> None:
-        """Tells those that have missed something."""
+        """Sends ready pods the changes that they have missed."""
         ready = [pod for pod in self.pods if pod.is_ready]
         if all(pod.was_told for pod in ready) and self._clock() < self._again_at:
             return
@@ -112,7 +112,7 @@ class Fleet:
         return self.engines.were_ready
 
     def samples(self) -> Iterator[MetricSample]:
-        """What is known of the pods, as metrics."""
+        """Metrics of the pods."""
         for pod in self.pods:
             labels = (("shard", str(pod.shard)), ("replica", str(pod.replica)))
             yield MetricSample(
@@ -161,7 +161,7 @@ def _slots_of(state: ViewState) -> Callable[[KeyTexts], int]:
 
 
 def _value(kind: str, text: str | None) -> Any:
-    """As a request says it: a list's elements one by one. What is no list the pod will refuse."""
+    """A parameter's value as in a request: a list's elements one by one. The pod refuses a text that is no list."""
     if not kind.endswith("[]") or text is None:
         return text
     try:

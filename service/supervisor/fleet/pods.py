@@ -1,7 +1,7 @@
-"""One pod of a gateway, as its control plane knows it: whether it is there, and how it last said it was.
+"""One pod of a gateway: whether it can be reached, and its health as it reported it last.
 
-Not here: how it is asked (`remote`); which of a shard's pods is asked (`replicas`); the data plane, which finds out
-by itself (`service.gateway`).
+Not here: requests to it (`remote`); the choice among a shard's pods (`replicas`); the data plane, which has
+probes of its own (`service.gateway`).
 """
 
 import asyncio
@@ -37,8 +37,8 @@ _CHANGES = (RegisterView, RemoveView, SettleView)
 
 @dataclass(slots=True)
 class Pod:
-    """Is a `Control`. *State*: `health` as it was said last; None: it is away, `why_away`, or was not asked yet.
-    `was_told`: it was given the views that it lacked, and was not away since."""
+    """A `Control`. *State*: `health` as reported last; None: the pod is away (`why_away`), or was not asked yet.
+    `was_told`: it got the views that it lacked, and was not away since."""
 
     address: str
     control: Control
@@ -50,7 +50,7 @@ class Pod:
 
     @property
     def is_there(self) -> bool:
-        """Whether it answered when it was last asked."""
+        """Whether it answered the last request for its health."""
         return self.health is not None
 
     @property
@@ -79,7 +79,7 @@ class Pod:
         return reply
 
     async def look(self) -> None:
-        """Finds out how it is."""
+        """Requests its health."""
         try:
             async with asyncio.timeout(_LOOK_S):
                 self._note(await self.control.call(GetHealth()))

@@ -1,4 +1,4 @@
-"""Pods that have missed something get the views that the others have.
+"""Changes of views, sent to pods that have missed them.
 
 *Theory*: of what the pods that are there know of a name, the latest change is what all are to have
 (`service.supervisor.admin.latest_change`). So it does not matter who was away, for how long, which gateway was told, or
@@ -36,7 +36,7 @@ class Reconciler:
         self._refused: dict[tuple[str, str, int], float] = {}
 
     async def round(self, pods: Sequence[Pod]) -> int:
-        """Tells each pod what it lacks; how many changes that were."""
+        """Sends each pod the changes that it lacks; returns their number."""
         there = [pod for pod in pods if pod.is_there]
         answers = await asyncio.gather(*(told(pod, ListChanges()) for pod in there))
         known = {
@@ -83,6 +83,6 @@ class Reconciler:
             self._refused[key] = self._clock() + (0 if error.retryable else _AGAIN_S)
 
     def _forget(self, known: Mapping[str, Changes], changes: Changes) -> None:
-        """What was refused of changes that are not the latest any more, or by pods that are not there."""
+        """Forgets refusals of changes that are not the latest any more, and of pods that are away."""
         current = {(address, name, change.at_ms) for address in known for name, change in changes.items()}
         self._refused = {refused: until for refused, until in self._refused.items() if refused in current}

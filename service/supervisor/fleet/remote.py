@@ -35,7 +35,7 @@ def remote_client(connect_timeout_s: float) -> httpx.AsyncClient:
 
 
 class RemoteControl:
-    """Is a `Control`. `token` is asked for with each request: it may be another one by then."""
+    """A `Control`. `token` is called for each request, as the token may change."""
 
     def __init__(self, address: str, client: httpx.AsyncClient, token: Callable[[], str | None]) -> None:
         self.address = address
