@@ -23,7 +23,7 @@ from service.protocol.counters import Counters
 from service.protocol.stats import Stats, WorkerCounts
 
 #: Fields of which the largest value counts, not the sum.
-_LARGEST = frozenset({"upquery_max_s", "longest_eviction_s", "over_budget"})
+_LARGEST = frozenset({"upquery_max_s", "longest_eviction_s", "longest_load_slice_s", "over_budget"})
 ELSEWHERE = "elsewhere"
 #: The most severe status that a view's shards report comes first.
 _STATUSES = ("broken", "building", "quarantined", "ready", ELSEWHERE)

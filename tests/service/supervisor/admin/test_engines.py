@@ -9,9 +9,10 @@ import pytest
 from service.ground.errors import ApiError
 from service.protocol.admin_models import Evicted, EvictKeys, Health, MemoryState, ViewCounters, ViewState
 from service.protocol.admin_operations import Evict, ListViews, Operation, PutResult, RegisterView, RemoveView
+from service.protocol.stats import EngineSizes
 from service.settings.view_options import OptionFields
 from service.supervisor.admin.engines import Engines
-from service.supervisor.admin.merge import ELSEWHERE, added, merged_health, merged_view
+from service.supervisor.admin.merge import ELSEWHERE, added, merged_health, merged_view, summed
 
 NO_OPTIONS = OptionFields()
 
@@ -151,3 +152,12 @@ def test_all_are_well_or_none() -> None:
     assert merged.building == ["x"]
     assert merged.quarantined == {"q": "too deep"}
     assert added([{"a": 1}, {"a": 2, "b": 3}]) == {"a": 3, "b": 3}
+
+
+def test_a_longest_time_of_several_engines_is_no_sum() -> None:
+    """Of every field that is a maximum by its name."""
+    for kind in (EngineSizes, ViewCounters):
+        maxima = [name for name in kind.model_fields if name.startswith("longest_") or name.endswith("_max_s")]
+        numbers = dict.fromkeys(kind.model_fields, 0)
+        several = [kind(**numbers | dict.fromkeys(maxima, n)) for n in (1, 3, 2)]
+        assert {name: getattr(summed(several), name) for name in maxima} == dict.fromkeys(maxima, 3)
