@@ -68,7 +68,7 @@ _NO_RANK = 2 * _NO_SMALL_LETTER
 _FOREIGN = chr(0x10FFFF)
 
 
-class Words:
+class CollationWords:
     """The words of a collation. ValueError if their representatives are no normal forms."""
 
     def __init__(

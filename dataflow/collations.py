@@ -17,7 +17,7 @@ import re
 from collections.abc import Container, Mapping
 from itertools import pairwise
 
-from dataflow.collation_weights import CodePoints, Implicit, Rest, Weight, Words
+from dataflow.collation_weights import CodePoints, CollationWords, Implicit, Rest, Weight
 
 #: Behind a space's weight: whether what follows the run of them is less than another of them, nothing, or greater.
 _BELOW, _END, _ABOVE = "\0", "\1", "\2"
@@ -67,7 +67,7 @@ class Collation:
             self._characters = frozenset(weights)
         elif self.charset in _FIRST_PLANE_ONLY:
             self._characters = range(0x10000)
-        self._words = words = Words(weights, rest, unit_bytes, contractions or {})
+        self._words = words = CollationWords(weights, rest, unit_bytes, contractions or {})
         self._normal = words.representatives
         #: The same for bytes: a table, and what is left out.
         self._ascii = _ascii(words.representatives)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dataflow.engine.context import Context
 from dataflow.engine.flights import FlightKey
-from dataflow.engine.nodes import BlockNode, InnerNode, Merge, Stored, UnionNode, Use
+from dataflow.engine.nodes import BlockNode, InnerNode, Merge, RouteUse, Stored, UnionNode
 from dataflow.engine.staging import OperatorTwin, Staged, Staging, Twin
 from dataflow.errors import InvariantViolation, contained
 from dataflow.ops.block import Combination, InputChange, where
@@ -64,7 +64,7 @@ class Supply(ABC):
 class BlockSupply(Supply):
     """The rows of a join block, along a full route."""
 
-    def __init__(self, use: Use) -> None:
+    def __init__(self, use: RouteUse) -> None:
         self._use = use
         self._join = use.block.join
         self._driver = use.route.driver
@@ -253,10 +253,10 @@ class Derivations:
         #: Flights of those that were abandoned: who waits for them has to ask again.
         self._lost: dict[FlightKey, None] = {}
 
-    def begin(self, node: Stored, over: Use | Merge) -> bool:
+    def begin(self, node: Stored, over: RouteUse | Merge) -> bool:
         """Begins to derive a node, all of whose source's inputs are covered whole; False if that is little enough for
         one step."""
-        if isinstance(over, Use):
+        if isinstance(over, RouteUse):
             rows = len(over.block.join.known(over.route.driver, (), ()))
         else:
             rows = sum(len(_all_of(input_)) for input_ in over.union.inputs)
@@ -265,7 +265,7 @@ class Derivations:
         staged = self._staging.staged_for(node)
         if staged is None:
             return False
-        supply: Supply = BlockSupply(over) if isinstance(over, Use) else UnionSupply(over.union)
+        supply: Supply = BlockSupply(over) if isinstance(over, RouteUse) else UnionSupply(over.union)
         self.under_way[node.id] = Derivation(node, supply, staged, self._counters)
         return True
 

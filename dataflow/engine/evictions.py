@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, Stored, Use
+from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, RouteUse, Stored
 from dataflow.errors import contained
 from dataflow.ops.block import Combination, where
 from dataflow.state.intervals import Cover
@@ -105,7 +105,7 @@ def _dependents(node: Stored, columns: Cover, key: Key) -> list[Target]:
     except Exception as error:
         contained(error)
     uses = [d.use for d in node.dependents if d.use.covers[d.position] == columns]
-    fed: list[Use | Merge] = [*uses, *(merge for merge in node.merged_by if merge.cover == columns)]
+    fed: list[RouteUse | Merge] = [*uses, *(merge for merge in node.merged_by if merge.cover == columns)]
     return [(each.target, each.columns, k) for each in fed for k in list(each.target.coverage_of(each.columns))]
 
 
@@ -138,7 +138,7 @@ def _target_keys(dependent: Dependent, columns: Cover, key: Key, most_rows: int 
     return keys_looking_up(use, dependent.position, key, most_rows)
 
 
-def keys_looking_up(use: Use, position: int, key: Key, most_rows: int | None = None) -> list[Key]:
+def keys_looking_up(use: RouteUse, position: int, key: Key, most_rows: int | None = None) -> list[Key]:
     """The target's covered keys for which the route, over known rows, looks `key` up at `position`."""
     keys: dict[Key, None] = {}
     rows = islice(_rows_looking_up(use, position, key), most_rows)
@@ -176,13 +176,13 @@ def _may_be_read(dependent: Dependent, columns: Cover, key: Key) -> bool:
         return True
 
 
-def _rows_looking_up(use: Use, position: int, key: Key) -> Iterable[Row]:
+def _rows_looking_up(use: RouteUse, position: int, key: Key) -> Iterable[Row]:
     """The known rows of an input before `position` that may lead there to `key`."""
     input_, columns, positions, _ = use.lookers[position - 1]
     return use.block.join.known(input_, columns, tuple(key[p] for p in positions))
 
 
-def _looking_up(use: Use, position: int, key: Key, rows: Iterable[Row]) -> Iterator[Combination]:
+def _looking_up(use: RouteUse, position: int, key: Key, rows: Iterable[Row]) -> Iterator[Combination]:
     """The known combinations of some of these rows in which `key` is looked up at `position`."""
     input_, _, _, completion = use.lookers[position - 1]
     join = use.block.join
@@ -193,7 +193,7 @@ def _looking_up(use: Use, position: int, key: Key, rows: Iterable[Row]) -> Itera
     return (c for c in combinations if _may_look_up(use, position, c, key))
 
 
-def _may_look_up(use: Use, position: int, combination: Combination, key: Key) -> bool:
+def _may_look_up(use: RouteUse, position: int, combination: Combination, key: Key) -> bool:
     """Whether the inputs that are bound agree with `key`; an input that is not bound is taken to agree."""
     for part, source in zip(key, use.covered_sources(position), strict=True):
         if combination[source.input] is not None and use.block.join.value_at(source, combination) != part:
@@ -201,20 +201,20 @@ def _may_look_up(use: Use, position: int, combination: Combination, key: Key) ->
     return True
 
 
-def driven_keys(use: Use, combination: Combination) -> list[Key]:
+def driven_keys(use: RouteUse, combination: Combination) -> list[Key]:
     """The target's covered keys that the combination's driving row belongs to."""
     coverage = use.target.coverage_of(use.columns)
     part = _driving_part(use, combination) if coverage.keys else None
     return [] if part is None else coverage.agreeing(use.key_positions, part)
 
 
-def _drives(use: Use, combination: Combination) -> bool:
+def _drives(use: RouteUse, combination: Combination) -> bool:
     """Whether `driven_keys` has any."""
     part = _driving_part(use, combination)
     return part is not None and use.target.coverage_of(use.columns).agrees(use.key_positions, part)
 
 
-def _driving_part(use: Use, combination: Combination) -> Key | None:
+def _driving_part(use: RouteUse, combination: Combination) -> Key | None:
     driver = use.route.driver
     row = combination[driver]
     if row is None:
@@ -230,7 +230,7 @@ def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
     return (cover, node.ordered) if isinstance(node, Leaf) and node.ordered is not None else (cover,)
 
 
-def keys_read(use: Use, key: Key) -> Iterator[Target]:
+def keys_read(use: RouteUse, key: Key) -> Iterator[Target]:
     """The keys of other nodes that a covered key's route has read, over known rows, as far as nothing fails for one
     that is known beside the part of the key that is covered."""
     part = use.driving_key(key)
@@ -241,7 +241,7 @@ def keys_read(use: Use, key: Key) -> Iterator[Target]:
         contained(error)
 
 
-def _keys_joined(use: Use, part: Key) -> Iterator[Target]:
+def _keys_joined(use: RouteUse, part: Key) -> Iterator[Target]:
     """Those behind the route's driver."""
     route, join = use.route, use.block.join
     driving = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, SourceNode, Stored, Use
+from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, RouteUse, SourceNode, Stored
 from dataflow.plan.estimate import estimated_bytes, size_text
 from dataflow.plan.lookup import lookup_sql, unordered_by_index, unsupported_by_index
 from dataflow.plan.mysql_lookup import lookup_shape
@@ -148,7 +148,7 @@ class Explanation:
                 kind = " of a part" if isinstance(cover, OrderedCover) else ""
                 yield f"route{kind}: {self._route_text(use)}"
 
-    def _route_text(self, use: Use) -> str:
+    def _route_text(self, use: RouteUse) -> str:
         names = aliases(use.block.relation)
         parts = []
         for place, cover in zip(use.route.order(), use.covers, strict=True):

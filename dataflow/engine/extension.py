@@ -17,7 +17,7 @@ from typing import Protocol
 from dataflow.engine.effects import Effect, LeafExtend
 from dataflow.engine.events import Ahead, Extent
 from dataflow.engine.key_sizes import KeySizes
-from dataflow.engine.nodes import ChainNode, Leaf, Store, Stored, Use
+from dataflow.engine.nodes import ChainNode, Leaf, RouteUse, Store, Stored
 from dataflow.plan.parts import END, Cut, Interval, Part
 from dataflow.sizing import sampled_bytes
 from dataflow.state.intervals import OrderedCover, OrderedCoverage
@@ -46,7 +46,7 @@ def goal_of(leaf: Leaf, key: Key, extent: Extent) -> Goal | None:
     return extent
 
 
-class Upqueries(Protocol):
+class KeyUpqueries(Protocol):
     """Part of `upquery.Upqueries` that extensions use."""
 
     def ensure(self, node: Stored, columns: Columns, key: Key) -> bool:
@@ -57,7 +57,7 @@ class Upqueries(Protocol):
         """A lookup is needed."""
         ...
 
-    def complete(self, use: Use, driving: Mapping[Row, int]) -> list[Row] | None:
+    def complete(self, use: RouteUse, driving: Mapping[Row, int]) -> list[Row] | None:
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
         ...
 
@@ -73,7 +73,7 @@ class Upqueries(Protocol):
 class Extensions:
     """Extends covered intervals of leaves."""
 
-    def __init__(self, upqueries: Upqueries, effects: Callable[[Effect], None]) -> None:
+    def __init__(self, upqueries: KeyUpqueries, effects: Callable[[Effect], None]) -> None:
         self._upqueries = upqueries
         self._emit = effects
 
@@ -107,7 +107,7 @@ class Extensions:
         return True
 
     @staticmethod
-    def _use(leaf: Leaf) -> Use | None:
+    def _use(leaf: Leaf) -> RouteUse | None:
         return None if isinstance(leaf.source, ChainNode) else leaf.uses[_cover(leaf)]
 
     @staticmethod
@@ -130,7 +130,7 @@ class Extensions:
 
     # Over a block
 
-    def _extend(self, leaf: Leaf, use: Use, key: Key, gap: Interval, rows: int | None) -> bool:
+    def _extend(self, leaf: Leaf, use: RouteUse, key: Key, gap: Interval, rows: int | None) -> bool:
         """Covers a gap of the leaf as far as the driving input is covered there, or notes what is needed for that.
         Whether the leaf has grown."""
         cover, route = use.covers[0], use.route

@@ -46,7 +46,7 @@ class Needs:
 
 
 @dataclass(slots=True)
-class Footprints:
+class InnerFootprints:
     """*Maintains*: `inner` are inner keys, with their nodes; `keys` are keys of views."""
 
     inner: list[tuple[NodeId, Needs]] = field(default_factory=list)

@@ -22,11 +22,11 @@ from dataflow.engine.nodes import (
     Leaf,
     Merge,
     PartitionNode,
+    RouteUse,
     SourceNode,
     Store,
     Stored,
     UnionNode,
-    Use,
 )
 from dataflow.errors import InvariantViolation
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, Relation, Source, TopK, Union, View, Window, inputs_of
@@ -121,13 +121,13 @@ class Graph:
             leaf.uses[cover] = self._ordered_use(leaf, leaf.source, route, order)
         return cover if isinstance(leaf.source, ChainNode | BlockNode) else None
 
-    def _ordered_use(self, leaf: Leaf, block: BlockNode, route: Route, order: tuple[OrderTerm, ...]) -> Use:
+    def _ordered_use(self, leaf: Leaf, block: BlockNode, route: Route, order: tuple[OrderTerm, ...]) -> RouteUse:
         """The route of a part of a key: the driving input is covered in part, the others by the keys of its rows."""
         driver = block.inputs[route.driver]
         driven = OrderedCover(route.driver_columns, order)
         driver.materialization.require_ordered(driven)
         covers: list[Cover] = [driven, *(self.resolve(block.inputs[s.input], s.columns) for s in route.steps)]
-        return self._registered(Use(leaf, leaf.view.key_columns, block, route, covers))
+        return self._registered(RouteUse(leaf, leaf.view.key_columns, block, route, covers))
 
     def drop(self, leaf: Leaf) -> None:
         """Takes a view's nodes away, those that no other view needs."""
@@ -162,16 +162,16 @@ class Graph:
             input_.merged_by.append(merge)
         return merge
 
-    def _use(self, node: Stored, columns: Columns, block: BlockNode) -> Use:
+    def _use(self, node: Stored, columns: Columns, block: BlockNode) -> RouteUse:
         route = block_route(block.relation, _columns_of_source(node, columns), self.catalog)
         if route is None:
             raise InvariantViolation(f"there is no route for {columns} of node {node.id}")
         inputs = [block.inputs[i] for i in route.order()]
         wanted = [route.driver_columns, *(step.columns for step in route.steps)]
         covers = [self.resolve(i, () if route.full else w) for i, w in zip(inputs, wanted, strict=True)]
-        return self._registered(Use(node, columns, block, route, covers))
+        return self._registered(RouteUse(node, columns, block, route, covers))
 
-    def _registered(self, use: Use) -> Use:
+    def _registered(self, use: RouteUse) -> RouteUse:
         """The use with all that walking it needs, noted at the nodes that it reads."""
         block, route = use.block, use.route
         block.inputs[route.driver].materialization.require_index(route.driver_columns)
@@ -182,7 +182,7 @@ class Graph:
             use.node_at(position).dependents.append(Dependent(use, position))
         return use
 
-    def _complete(self, use: Use) -> None:
+    def _complete(self, use: RouteUse) -> None:
         """Plans how a route is walked from any of its inputs. A full one never is: its inputs are covered whole."""
         block, route, join = use.block.relation, use.route, use.block.join
         use.completions = [completion(route, i) for i in range(len(block.inputs))]

@@ -11,7 +11,7 @@ enforced, and the upstream does not say when that was.
 from collections import Counter
 
 from dataflow.engine.evictions import Target, driven_keys
-from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Use
+from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, RouteUse
 from dataflow.ops.block import Combination, where
 from dataflow.plan.routes import Step
 from dataflow.state.intervals import OrderedCover
@@ -51,7 +51,7 @@ class Incongruence:
                     found.extend((use.target, use.columns, key) for key in keys)
         return found
 
-    def holes(self, use: Use, input_: int, delta: Delta) -> list[Key]:
+    def holes(self, use: RouteUse, input_: int, delta: Delta) -> list[Key]:
         """The target's keys for which a change of an input leads the route to a hole."""
         found: dict[Key, None] = {}
         for row in _newly_connected(delta, use.relevant[input_]):
@@ -65,7 +65,7 @@ class Incongruence:
                 self._go_on(use, input_, use.block.join.bind(step, left), found)
         return list(found)
 
-    def _go_on(self, use: Use, input_: int, combinations: list[Combination], found: dict[Key, None]) -> None:
+    def _go_on(self, use: RouteUse, input_: int, combinations: list[Combination], found: dict[Key, None]) -> None:
         """Walks the route on behind an input, and notes what meets a hole."""
         order = use.route.order()
         for condition in use.conditions[: order.index(input_) + 1]:
@@ -75,7 +75,7 @@ class Incongruence:
                 break
             combinations = self._step_over_known(use, step, order.index(step.input), combinations, found)
 
-    def _complete_backwards(self, use: Use, input_: int, row: Row) -> list[Combination]:
+    def _complete_backwards(self, use: RouteUse, input_: int, row: Row) -> list[Combination]:
         join = use.block.join
         completion = use.completions[input_]
         combinations = [join.start(input_, row)]
@@ -88,7 +88,7 @@ class Incongruence:
 
     def _step_over_known(
         self,
-        use: Use,
+        use: RouteUse,
         step: Step,
         position: int,
         combinations: list[Combination],

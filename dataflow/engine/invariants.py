@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataflow.engine.derivations import Derivations
 from dataflow.engine.flights import Flights
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import InnerNode, Leaf, Merge, OperatorNode, Store, Stored, Use
+from dataflow.engine.nodes import InnerNode, Leaf, Merge, OperatorNode, RouteUse, Store, Stored
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.ops.block import where
@@ -71,14 +71,14 @@ def _check_merge(node: Stored, merge: Merge, key: Key) -> None:
             raise InvariantViolation(f"I3: node {node.id} covers {key}, but it is a hole of input {read.id}")
 
 
-def _check_route(node: Stored, use: Use, key: Key) -> None:
+def _check_route(node: Stored, use: RouteUse, key: Key) -> None:
     """I3: along the route, for each combination of known rows bound so far, the next lookup key is covered."""
     part = use.driving_key(key)
     _check_covered(node, use, 0, part)
     _check_steps(node, use, use.block.join.known(use.route.driver, use.route.driver_columns, part))
 
 
-def _check_steps(node: Stored, use: Use, driving: Iterable[Row]) -> None:
+def _check_steps(node: Stored, use: RouteUse, driving: Iterable[Row]) -> None:
     route, join = use.route, use.block.join
     combinations = where(use.conditions[0], [join.start(route.driver, row) for row in driving])
     for position, step in enumerate(route.steps, start=1):
@@ -88,7 +88,7 @@ def _check_steps(node: Stored, use: Use, driving: Iterable[Row]) -> None:
         combinations = where(use.conditions[position], join.bind(step, combinations))
 
 
-def _check_covered(node: Stored, use: Use, position: int, key: Key) -> None:
+def _check_covered(node: Stored, use: RouteUse, position: int, key: Key) -> None:
     cover = use.covers[position]
     read = use.node_at(position)
     if not read.holds(cover, use.cover_key(position, key)):

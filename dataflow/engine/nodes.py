@@ -58,7 +58,7 @@ class BlockNode:
         self.children: list[Stored] = []
 
     @property
-    def uses(self) -> Iterator["Use"]:
+    def uses(self) -> Iterator["RouteUse"]:
         """The routes through this block."""
         for child in self.children:
             yield from child.uses.values()
@@ -91,7 +91,7 @@ class UnionNode:
 
 
 @dataclass(eq=False, slots=True)
-class Use:
+class RouteUse:
     """A route that fills `columns` of `target` through a block, and what it depends on.
 
     The route looks an input up by some columns; covered is what can be had there by them or by fewer, as `picks` says.
@@ -153,7 +153,7 @@ class Use:
 class Dependent:
     """`use` reads the node that holds this at `position` of its route."""
 
-    use: Use
+    use: RouteUse
     position: int
 
 
@@ -183,7 +183,7 @@ class Stored(ABC):
         self.relation = relation
         self.types = column_types(relation)
         #: By the columns that they fill, or fill in part. Only a node over a block has some.
-        self.uses: dict[Cover, Use] = {}
+        self.uses: dict[Cover, RouteUse] = {}
         #: By the columns that they fill. Only a node over a union has some.
         self.merges: dict[Columns, Merge] = {}
         #: The routes that read this node.

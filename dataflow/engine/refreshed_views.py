@@ -126,7 +126,7 @@ class Fetch(UpstreamQuery[RefreshDone]):
         return bool(self.waiting) or self.hot or self.key in self.leaf.pins
 
 
-class Readers(Protocol):
+class RefreshReaders(Protocol):
     """The other part of reads that want refreshed keys (`demands.Demands`)."""
 
     def start(self, demand: Demand) -> None:
@@ -146,7 +146,7 @@ class RefreshedViews:
     """All refreshed views, with the reads and fetches of their keys."""
 
     def __init__(
-        self, context: Context, ring: Ring, ranking: Ranking, barrier: PublicationBarrier, readers: Readers
+        self, context: Context, ring: Ring, ranking: Ranking, barrier: PublicationBarrier, readers: RefreshReaders
     ) -> None:
         self._context = context
         self._limits = context.limits

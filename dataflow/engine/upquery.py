@@ -26,9 +26,9 @@ from dataflow.engine.nodes import (
     InnerNode,
     Leaf,
     Merge,
+    RouteUse,
     Stored,
     UnionNode,
-    Use,
 )
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.staging import say_ready
@@ -255,10 +255,10 @@ class Upqueries:
         self.oversized.add((node.id, columns, key))
         self._too_large = True
 
-    def _all_rows(self, node: Stored, over: Use | Merge) -> list[Row] | None:
+    def _all_rows(self, node: Stored, over: RouteUse | Merge) -> list[Row] | None:
         """All rows of a block or a union, whose inputs are asked for at once; None if something is not covered, or if
         they are derived slice by slice."""
-        inputs = dict.fromkeys((over.block if isinstance(over, Use) else over.union).inputs)
+        inputs = dict.fromkeys((over.block if isinstance(over, RouteUse) else over.union).inputs)
         self._whole.update((input_.id, (), ()) for input_ in inputs)
         covered = [self.ensure(input_, (), ()) for input_ in inputs]
         if not all(covered):
@@ -270,7 +270,7 @@ class Upqueries:
             return over.union.rows((), ())
         return self.complete(over, over.block.join.known(over.route.driver, (), ()))
 
-    def _walk(self, use: Use, key: Key) -> list[Row] | None:
+    def _walk(self, use: RouteUse, key: Key) -> list[Row] | None:
         """The rows of a block for a target's key, over what is covered; None if something is not."""
         route, cover = use.route, use.covers[0]
         assert not isinstance(cover, OrderedCover)
@@ -282,7 +282,7 @@ class Upqueries:
         rows = self.complete(use, use.block.join.known(route.driver, route.driver_columns, part))
         return None if rows is None else _filtered(use, key, rows)
 
-    def complete(self, use: Use, driving: Mapping[Row, int]) -> list[Row] | None:
+    def complete(self, use: RouteUse, driving: Mapping[Row, int]) -> list[Row] | None:
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
         route, join = use.route, use.block.join
         combinations = where(use.conditions[0], [join.start(route.driver, row, n) for row, n in driving.items()])
@@ -292,7 +292,7 @@ class Upqueries:
             complete = complete and met
         return join.rows(combinations) if complete else None
 
-    def _look_ahead(self, use: Use, part: Key) -> None:
+    def _look_ahead(self, use: RouteUse, part: Key) -> None:
         """Asks, in the driving key's own round, for what that key alone says will be looked up."""
         columns = use.route.driver_columns
         for position, cover in enumerate(use.covers[1:], start=1):
@@ -301,7 +301,9 @@ class Upqueries:
             if cover and all(s.input == use.route.driver and s.column in columns for s in sources):
                 self.ensure(use.node_at(position), cover, tuple(part[columns.index(s.column)] for s in sources))
 
-    def _cover_step(self, use: Use, position: int, combinations: list[Combination]) -> tuple[list[Combination], bool]:
+    def _cover_step(
+        self, use: RouteUse, position: int, combinations: list[Combination]
+    ) -> tuple[list[Combination], bool]:
         """Binds an input, all of whose lookups are covered first; combinations that meet a hole end here."""
         join, step, cover = use.block.join, use.route.steps[position - 1], use.covers[position]
         assert not isinstance(cover, OrderedCover)
@@ -377,7 +379,7 @@ def say_why(demand: Demand, reason: str, emit: Callable[[Effect], None]) -> None
             emit(ViewStatus(leaf.view_id, "quarantined" if leaf.recovering else "building", reason))
 
 
-def _filtered(use: Use | Merge, key: Key, rows: list[Row]) -> list[Row]:
+def _filtered(use: RouteUse | Merge, key: Key, rows: list[Row]) -> list[Row]:
     """Rows under `key`: what owns only a part of it brings others too."""
     target = use.target
     if len(use.key_positions) == len(use.columns):

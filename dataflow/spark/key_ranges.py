@@ -19,7 +19,7 @@ from dataflow.plan.mysql_render import quote, table_name
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, SqlType, Table
-from dataflow.spark.readers import Readers
+from dataflow.spark.readers import SnapshotServer
 from dataflow.types import LookupId, NodeId
 
 
@@ -45,7 +45,9 @@ class KeyRange:
         return f"(SELECT {columns} FROM {table_name(table.name)} s WHERE {' AND '.join(bounds)})"
 
 
-def parts_of(readers: Readers, table: Table, part_bytes: int, count: int | None = None) -> list[tuple[KeyRange, ...]]:
+def parts_of(
+    readers: SnapshotServer, table: Table, part_bytes: int, count: int | None = None
+) -> list[tuple[KeyRange, ...]]:
     """The table's rows in parts of about `part_bytes`, or in about `count` parts. Raises SparkProblem."""
     column = _cut_by(table)
     if column is None:

@@ -32,7 +32,7 @@ _LOST_HINT = "The snapshot ends with them. Begin again with a new one."
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class SnapshotServer:
     """Whoever answers at a socket. Everything raises SparkProblem."""
 
     path: str
@@ -125,4 +125,4 @@ def listen_in_folder(path: Path) -> socket.socket:
     return listener
 
 
-__all__ = ["Readers", "listen_in_folder"]
+__all__ = ["SnapshotServer", "listen_in_folder"]

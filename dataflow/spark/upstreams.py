@@ -24,7 +24,7 @@ from dataflow.spark.key_ranges import KeyRange
 from dataflow.spark.partitions import Range
 from dataflow.spark.postgres_reader import Exported, at_snapshot, batches, problems
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.readers import Readers
+from dataflow.spark.readers import SnapshotServer
 
 #: What one task reads, one after the other.
 Part = tuple[Range | KeyRange, ...]
@@ -156,7 +156,7 @@ class ReadersUpstream:
     @contextmanager
     def opened(self) -> "Iterator[ReadersConnection]":
         """The snapshot. It is open as long as the readers live."""
-        yield ReadersConnection(Readers(self.socket))
+        yield ReadersConnection(SnapshotServer(self.socket))
 
     def ranged(self, relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
         return key_ranges.ranged(relation, table, [of for of in part if isinstance(of, KeyRange)])
@@ -168,7 +168,7 @@ class ReadersUpstream:
 
 @dataclass(frozen=True, slots=True)
 class ReadersConnection:
-    readers: Readers
+    readers: SnapshotServer
 
     def require(self, version: str, tables: Sequence[str]) -> None:
         """Make sure that it is that version. (The server itself notices when a table was altered.)"""

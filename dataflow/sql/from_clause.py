@@ -24,7 +24,7 @@ from dataflow.sql.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
 from dataflow.sql.conditions import BoundParameter, bind_conditions
 from dataflow.sql.correlation import Around, Correlations
 from dataflow.sql.loose_block import LooseBlock, Mark, refuse_pending
-from dataflow.sql.scope import FromItem, Named, Scope, column_name, find_relation, name_of
+from dataflow.sql.scope import FromItem, NamedColumn, Scope, column_name, find_relation, name_of
 from dataflow.sql.sources import Derived, Environment, renamed
 from dataflow.sql.spans import span_of
 from dataflow.sql.subqueries import Subqueries, defaulted
@@ -259,12 +259,13 @@ class FromClause:
                 on.append(functions.comparison("=", p.expression, value))
             elif derived.default is None:
                 self.parameters.append(p)
-        columns = tuple(Named(n, ColumnRef(offset + place, t)) for n, place, t in derived.columns)
+        columns = tuple(NamedColumn(n, ColumnRef(offset + place, t)) for n, place, t in derived.columns)
         if derived.default is not None:
             known = [p for p in own if p.outer is None]
             self.joined.join_left(input_of(offsets(self.inputs), offset), on, known)
             columns = tuple(
-                Named(n, defaulted(derived, place, offset, self.environment.catalog)) for n, place, _ in derived.columns
+                NamedColumn(n, defaulted(derived, place, offset, self.environment.catalog))
+                for n, place, _ in derived.columns
             )
         scope = Scope()
         scope.add(FromItem(name, columns, table), span_of(node))
@@ -364,7 +365,7 @@ class FromClause:
         for (ours, theirs), (_, node) in zip(pairs, names, strict=True):
             if not ours.column.type.comparable or ours.column.type.family != theirs.column.type.family:
                 raise UnsupportedQuery("USING with columns of two types is not kept up to date.", span_of(node))
-        scope.merge([(Named(a.name, _merged(a.column, b.column, side)), a, b) for a, b in pairs])
+        scope.merge([(NamedColumn(a.name, _merged(a.column, b.column, side)), a, b) for a, b in pairs])
         return [equality(a.column, b.column) for a, b in pairs]
 
 
@@ -375,7 +376,7 @@ def _merged(left: Scalar, right: Scalar, side: str) -> Scalar:
     return right if side == "RIGHT" else left
 
 
-def _side_column(scope: Scope, name: str, node: exp.Expr, side: str) -> Named:
+def _side_column(scope: Scope, name: str, node: exp.Expr, side: str) -> NamedColumn:
     found = [n for n in scope.star if n.name == name]
     if len(found) > 1:
         raise InvalidQuery(f'The column name "{name}" is ambiguous on the {side} side of the join.', span_of(node))
@@ -403,7 +404,7 @@ def _aliased(scope: Scope, node: exp.Expr) -> Scope:
     names = [name_of(c) for c in alias.args.get("columns") or ()]
     if len(names) > len(scope.star):
         raise InvalidQuery("An alias names more columns than there are.", span_of(alias))
-    columns = [Named(name, n.column) for name, n in zip(names, scope.star, strict=False)]
+    columns = [NamedColumn(name, n.column) for name, n in zip(names, scope.star, strict=False)]
     result = Scope()
     result.add(FromItem(name_of(alias.this), (*columns, *scope.star[len(names) :])), span_of(node))
     return result

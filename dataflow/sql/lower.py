@@ -24,7 +24,7 @@ from dataflow.sql.exactness import check_exact
 from dataflow.sql.limits import Limit, number_of, parameter_of
 from dataflow.sql.parse import parameter_name, parameter_span, parse
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
-from dataflow.sql.select import Use
+from dataflow.sql.select import SelectClauses
 from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
 from dataflow.state.ordering import Ordering
@@ -60,7 +60,7 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
     query = unwrapped(parse(sql, catalog.dialect))
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
         raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")
-    lowered = lower_query(query, Environment(sql, catalog, lower_derived), Use(top=True))
+    lowered = lower_query(query, Environment(sql, catalog, lower_derived), SelectClauses(top=True))
     limit = Limit.of(query)
     names = _unique_names([str(output) for output, _ in lowered.outputs])
     view = View(

@@ -11,7 +11,7 @@ from dataflow.sql.clauses import Above, Lowered, Output, Sorted, finished, rows_
 from dataflow.sql.empty_groups import grouped_by_parameters, one_row
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.scope import name_of
-from dataflow.sql.select import PLAIN, SelectLowering, Use, shown_column
+from dataflow.sql.select import PLAIN, SelectClauses, SelectLowering, shown_column
 from dataflow.sql.set_operations import combined
 from dataflow.sql.sources import Derived, Environment
 from dataflow.sql.spans import span_of
@@ -19,7 +19,7 @@ from dataflow.sql.spans import span_of
 _OPTIONS = ("order", "limit", "offset", "with_")
 
 
-def lower_query(node: exp.Expr, environment: Environment, use: Use = PLAIN) -> Lowered:
+def lower_query(node: exp.Expr, environment: Environment, use: SelectClauses = PLAIN) -> Lowered:
     """The relation that a query means, with its order if it is the view's own."""
     node = unwrapped(node)
     if isinstance(node, exp.SetOperation):
@@ -61,9 +61,9 @@ def lower_derived(node: exp.Expr, environment: Environment) -> Derived:
 # --- UNION, INTERSECT, EXCEPT ---------------------------------------------------------------------------------------
 
 
-def _lower_set_operation(node: Any, environment: Environment, use: Use) -> Lowered:
+def _lower_set_operation(node: Any, environment: Environment, use: SelectClauses) -> Lowered:
     environment = environment.extended(node.args.get("with_"))
-    branch = Use(unsettled=True)
+    branch = SelectClauses(unsettled=True)
     left, right = (lower_query(side, environment, branch) for side in (node.this, node.expression))
     lowered = combined(node, left, right, environment.catalog)
     types = column_types(lowered.relation)

@@ -31,7 +31,7 @@ from dataflow.sql.aggregates import refuse_aggregate
 from dataflow.sql.bind import Binder
 from dataflow.sql.cast_types import cast_type
 from dataflow.sql.parse import cut_name, parameter_name, tokens_of, tree_of
-from dataflow.sql.scope import FromItem, Named, Scope, find_table, name_of
+from dataflow.sql.scope import FromItem, NamedColumn, Scope, find_table, name_of
 from dataflow.types import Row
 
 _CODE_POINT = re.compile(r"\\([0-9a-fA-F]{4})|\\\+([0-9a-fA-F]{6})")
@@ -56,7 +56,7 @@ _Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class SqlWords:
     """The words of a SQL text, folded as the upstream folds names: of MariaDB and MySQL, all in lower case."""
 
     #: Everything that may be a name.
@@ -70,7 +70,7 @@ class Words:
     rest: str
 
 
-def words_of(sql: str, dialect: str = "postgres") -> Words:
+def words_of(sql: str, dialect: str = "postgres") -> SqlWords:
     """The words of a text. InvalidQuery if it has none."""
     try:
         tokens = tokens_of(sql, dialect)
@@ -102,7 +102,7 @@ def words_of(sql: str, dialect: str = "postgres") -> Words:
         names.add(word)
         if position + 1 < len(tokens) and tokens[position + 1].token_type is TokenType.L_PAREN:
             called.add(word)
-    return Words(frozenset(names), frozenset(called), frozenset(bare), tuple(strings), " ".join(rest))
+    return SqlWords(frozenset(names), frozenset(called), frozenset(bare), tuple(strings), " ".join(rest))
 
 
 def _unescaped(token: Token) -> str:
@@ -340,7 +340,9 @@ class _Walk:
 
     def _bound(self, part: exp.Expr, mention: _Mention) -> Scalar | None:
         scope = Scope()
-        named = tuple(Named(column.name, ColumnRef(i, column.type)) for i, column in enumerate(mention.table.columns))
+        named = tuple(
+            NamedColumn(column.name, ColumnRef(i, column.type)) for i, column in enumerate(mention.table.columns)
+        )
         scope.add(FromItem(mention.alias, named), None)
         try:
             bound = Binder(self.text, scope, refuse_aggregate, catalog=self.catalog).condition(part)

@@ -47,7 +47,7 @@ def name_of(identifier: exp.Expr) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedColumn:
     """A column that can be named: what it is of the joined row. Mostly a column of it."""
 
     name: str
@@ -59,7 +59,7 @@ class FromItem:
     """One entry of FROM under a name. `table`: its qualified name in the catalog, if it is one without an alias."""
 
     alias: str
-    columns: tuple[Named, ...]
+    columns: tuple[NamedColumn, ...]
     table: str | None = None
 
 
@@ -73,7 +73,7 @@ class Scope:
 
     sources: list[FromItem] = field(default_factory=list)
     #: What ``*`` shows and a bare name means: a column that USING merged is there once.
-    star: list[Named] = field(default_factory=list)
+    star: list[NamedColumn] = field(default_factory=list)
     outer: FindOuter | None = None
 
     def joined(self, other: "Scope") -> "Scope":
@@ -94,7 +94,7 @@ class Scope:
         if any(s.alias == alias for s in self.sources):
             raise InvalidQuery(f'The name "{alias}" is given to two tables.', span, "Give one of them an alias.")
 
-    def merge(self, merged: Sequence[tuple[Named, Named, Named]]) -> None:
+    def merge(self, merged: Sequence[tuple[NamedColumn, NamedColumn, NamedColumn]]) -> None:
         """USING: of each (one, left, right), the columns left and right are one, and these come first in ``*``."""
         gone = [named for _, left, right in merged for named in (left, right)]
         self.star = [one for one, _, _ in merged] + [n for n in self.star if not any(n is g for g in gone)]

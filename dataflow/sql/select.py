@@ -50,7 +50,7 @@ _KNOWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SelectClauses:
     """The clauses of a SELECT over its rows."""
 
     #: ORDER BY and LIMIT are the view's: it keeps all rows, in order.
@@ -59,13 +59,13 @@ class Use:
     unsettled: bool = False
 
 
-PLAIN = Use()
+PLAIN = SelectClauses()
 
 
 class SelectLowering:
     """Lowers one SELECT."""
 
-    def __init__(self, select: exp.Select, environment: Environment, use: Use) -> None:
+    def __init__(self, select: exp.Select, environment: Environment, use: SelectClauses) -> None:
         self._select = select
         self._use = use
         self._environment = environment.extended(select.args.get("with_"))

@@ -23,7 +23,7 @@ from dataflow.schema import Column, SqlType, Table
 from dataflow.spark.build_job import read_job
 from dataflow.spark.key_ranges import KeyRange, parts_of, ranged
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.readers import Readers
+from dataflow.spark.readers import SnapshotServer
 from dataflow.spark.snapshot_source import register
 from dataflow.spark.upstreams import ReadersUpstream
 from dataflow.types import LookupId, NodeId, Row
@@ -59,7 +59,7 @@ async def holding(
         yield held
 
 
-def read(readers: Readers, relation: Chain | Aggregate, table: Table, part: Sequence[KeyRange]) -> list[Row]:
+def read(readers: SnapshotServer, relation: Chain | Aggregate, table: Table, part: Sequence[KeyRange]) -> list[Row]:
     """The rows of a part."""
     names = ["a", "b", "c"]
     return [
@@ -90,7 +90,7 @@ def test_all_readers_see_one_place_of_the_log(
                 writers = [pool.submit(write, mariadb, stop) for _ in range(2)]
                 try:
                     async with holding(upstream, mariadb.url, folder) as held:
-                        readers = Readers(held.name)
+                        readers = SnapshotServer(held.name)
                         parts = await asyncio.to_thread(parts_of, readers, table, 1 << 20, 5)
                         assert len(parts) == 5
                         reading = [pool.submit(read, readers, lookup.relation, table, part) for part in parts]
@@ -187,7 +187,7 @@ def test_a_table_as_a_frame(mariadb: MariaDatabase, tmp_path: Path, spark: Any) 
             assert [tuple(row) for row in few] == [("1.50", "a", "1")]
             for name in (f"{mariadb.name}.nothing", "items", "", f"{mariadb.name}.items.id", "`items"):
                 with pytest.raises(SparkProblem) as raised:
-                    await asyncio.to_thread(Readers(held.name).table, name)
+                    await asyncio.to_thread(SnapshotServer(held.name).table, name)
                 assert raised.value.code == "upstream_changed", name
 
     run(scenario(), LIMIT_S)
@@ -207,7 +207,7 @@ def test_reserved_words_are_names(mariadb: MariaDatabase, tmp_path: Path) -> Non
             chain = Chain(table.name, None, tuple(ColumnRef(i, column.type) for i, column in enumerate(table.columns)))
             async with holding(upstream, mariadb.url, tmp_path, 1, [table.name]) as held:
                 for count in (1, 2):
-                    parts = await asyncio.to_thread(parts_of, Readers(held.name), table, 1 << 20, count)
+                    parts = await asyncio.to_thread(parts_of, SnapshotServer(held.name), table, 1 << 20, count)
                     assert len(parts) == count
                     rows = [row for part in parts for row in await asyncio.to_thread(_pairs, held, chain, table, part)]
                     assert rows == [("1", "10"), ("2", "20"), ("3", "30")]
@@ -219,7 +219,7 @@ def test_reserved_words_are_names(mariadb: MariaDatabase, tmp_path: Path) -> Non
 
 
 def _pairs(held: NamedSnapshot, chain: Chain, table: Table, part: Sequence[KeyRange]) -> list[Row]:
-    readers = Readers(held.name)
+    readers = SnapshotServer(held.name)
     asked = ranged(chain, table, part)
     return [row for sql in asked for batch in readers.batches(sql, ["id", "from"]) for row in rows_of(batch)]
 
@@ -242,8 +242,8 @@ def test_nobody_alters_a_table_while_it_is_read(
                 ):
                     await asyncio.sleep(0.01)
                 for _ in range(5):
-                    part = parts_of(Readers(held.name), table, 1 << 20, 2)[0]
-                    assert await asyncio.to_thread(read, Readers(held.name), lookup.relation, table, part)
+                    part = parts_of(SnapshotServer(held.name), table, 1 << 20, 2)[0]
+                    assert await asyncio.to_thread(read, SnapshotServer(held.name), lookup.relation, table, part)
                 assert not altering.done()
             await altering
 
@@ -262,10 +262,12 @@ def test_who_goes_away_leaves_the_snapshot_as_it_was(mariadb: MariaDatabase, tmp
                 mariadb.execute("DELETE FROM a")
                 (asked,) = ranged(lookup.relation, table, [KeyRange("id")])
                 for _ in range(3):
-                    answer = Readers(held.name).batches(asked, ["a", "b", "c"])
+                    answer = SnapshotServer(held.name).batches(asked, ["a", "b", "c"])
                     assert next(answer).num_rows
                     answer.close()
-                rows = await asyncio.to_thread(read, Readers(held.name), lookup.relation, table, [KeyRange("id")])
+                rows = await asyncio.to_thread(
+                    read, SnapshotServer(held.name), lookup.relation, table, [KeyRange("id")]
+                )
                 assert len(rows) == ROWS
 
     run(scenario(), LIMIT_S)
@@ -278,7 +280,9 @@ def test_what_the_server_is_at_ends_with_the_snapshot(mariadb: MariaDatabase, tm
         async with opened(mariadb.url) as upstream:
             async with holding(upstream, mariadb.url, tmp_path, 2) as held:
                 question = json.dumps({"sql": "SELECT SLEEP(1000)", "types": ["int4"]})
-                asking = asyncio.ensure_future(asyncio.to_thread(list, Readers(held.name).batches(question, ["a"])))
+                asking = asyncio.ensure_future(
+                    asyncio.to_thread(list, SnapshotServer(held.name).batches(question, ["a"]))
+                )
                 while not mariadb.query(sleeping):
                     await asyncio.sleep(0.01)
             assert not mariadb.query(sleeping)
@@ -295,7 +299,7 @@ def test_what_ends_a_snapshot_is_said(mariadb: MariaDatabase, tmp_path: Path) ->
 
     async def lost(held: NamedSnapshot, asked: str) -> None:
         with pytest.raises(SparkProblem) as raised:
-            await asyncio.to_thread(list, Readers(held.name).batches(asked, ["a", "b", "c"]))
+            await asyncio.to_thread(list, SnapshotServer(held.name).batches(asked, ["a", "b", "c"]))
         assert (raised.value.code, raised.value.retryable) == ("snapshot_lost", True)
         assert "SELECT" not in str(raised.value)
 
@@ -308,9 +312,9 @@ def test_what_ends_a_snapshot_is_said(mariadb: MariaDatabase, tmp_path: Path) ->
                 folder = tmp_path / str(n)
                 folder.mkdir()
                 async with holding(upstream, mariadb.url, folder) as held:
-                    Readers(held.name).require(held.version)
+                    SnapshotServer(held.name).require(held.version)
                     with pytest.raises(SparkProblem, match="version"):
-                        Readers(held.name).require("another")
+                        SnapshotServer(held.name).require("another")
                     await asyncio.to_thread(end)
                     await held.expired.wait()
                     await lost(held, asked)
@@ -346,11 +350,11 @@ def test_what_the_server_refuses_is_said_without_its_statement(mariadb: MariaDat
             ):
                 with pytest.raises(SparkProblem) as raised:
                     await asyncio.to_thread(
-                        list, Readers(held.name).batches(json.dumps({"sql": sql, "types": ["int4"]}), ["a"])
+                        list, SnapshotServer(held.name).batches(json.dumps({"sql": sql, "types": ["int4"]}), ["a"])
                     )
                 assert raised.value.code == code
                 assert "secret" not in str(raised.value)
-            assert await asyncio.to_thread(Readers(held.name).bounds, name, "id") == (0, ROWS - 1)
+            assert await asyncio.to_thread(SnapshotServer(held.name).bounds, name, "id") == (0, ROWS - 1)
 
     run(scenario(), LIMIT_S)
 
@@ -379,7 +383,7 @@ def test_an_upstream_that_cannot_be_reached(mariadb: MariaDatabase, tmp_path: Pa
     ],
 )
 def test_how_a_table_is_cut(keys: tuple[tuple[int, ...], ...], kind: SqlType, parts: int) -> None:
-    class Told(Readers):
+    class Told(SnapshotServer):
         def bounds(self, table: str, column: str) -> tuple[int, int]:
             assert (table, column) == ("d.t", "`i d`")
             return -5, 2**64 - 1

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from time import perf_counter
 
-from dataflow.engine.footprints import Footprints as KeyNeeds
+from dataflow.engine.footprints import InnerFootprints as KeyNeeds
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import ChainNode, InnerNode
 from dataflow.types import ViewId

@@ -60,7 +60,7 @@ _CODES = {
 }
 
 
-class TableReader:
+class SnapshotReaderServer:
     """Connection with its snapshot, and its clients. *State*: `_snapshot`, None before the first."""
 
     def __init__(self, pool: MySqlPool, wire: Wire) -> None:
@@ -197,7 +197,9 @@ class TableReader:
         return SparkProblem(code, detail, hint, error.retryable)
 
 
-async def _words(reader: TableReader, stdin: asyncio.StreamReader, listener: socket, tables: Iterable[str]) -> None:
+async def _words(
+    reader: SnapshotReaderServer, stdin: asyncio.StreamReader, listener: socket, tables: Iterable[str]
+) -> None:
     """Executes the parent's commands until the end of the input."""
     serving: asyncio.Future[None] | None = None
     try:
@@ -251,7 +253,7 @@ async def _main() -> None:
     pool = MySqlPool(Address.parse(message["url"], message["password"]), 1)
     try:
         async with pool.apart() as wire:
-            reader = TableReader(pool, wire)
+            reader = SnapshotReaderServer(pool, wire)
             _say({})
             await _words(reader, stdin, listener, message["tables"])
     except (ServerError, ConnectionBroken) as problem:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dataflow.engine.events import Ahead, EvictSome
-from dataflow.engine.footprints import Footprints, Needs
+from dataflow.engine.footprints import InnerFootprints, Needs
 from dataflow.spark.workload.inner import Holding, Inner
 from dataflow.types import Key, ViewId
 from load.micro.lru import Lru
@@ -20,14 +20,14 @@ NO_USERS = (
 )
 
 
-def walked(site: Site, most: int = 10**6) -> Footprints:
-    found = Footprints()
+def walked(site: Site, most: int = 10**6) -> InnerFootprints:
+    found = InnerFootprints()
     for _ in found.walk(site.engine.graph.leaves, most):
         pass
     return found
 
 
-def holding(found: Footprints, view: ViewId) -> tuple[Holding, dict[Key, int]]:
+def holding(found: InnerFootprints, view: ViewId) -> tuple[Holding, dict[Key, int]]:
     """What a model makes of it, with a byte for each inner key; and its numbers of keys."""
     needs: list[Needs] = found.keys[view]
     inner = Inner(

@@ -5,7 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 from dataflow.engine.events import TableDelta
-from dataflow.engine.nodes import ChainNode, InnerNode, Use
+from dataflow.engine.nodes import ChainNode, InnerNode, RouteUse
 from dataflow.engine.propagation import Propagation
 from dataflow.plan.routes import Step, parent_columns
 from dataflow.state.index import key_function
@@ -27,7 +27,7 @@ def new_rows_without_children() -> AbstractContextManager[Any]:
     return patch.object(Propagation, "_propagate", mutant)
 
 
-def _references(use: Use, step: Step) -> bool:
+def _references(use: RouteUse, step: Step) -> bool:
     """Whether the step leads from the key of an input's rows to rows that reference it."""
     if len({source.input for source in step.sources}) != 1:
         return False
@@ -49,7 +49,7 @@ def _table(node: InnerNode) -> str:
     return node.source.table
 
 
-def _cover_children(use: Use, step: Step, tables: dict[str, TableDelta]) -> None:
+def _cover_children(use: RouteUse, step: Step, tables: dict[str, TableDelta]) -> None:
     parent, child = use.block.inputs[step.sources[0].input], use.block.inputs[step.input]
     delta = tables.get(_table(parent), TableDelta())
     if delta.removed or delta.truncated or tables.get(_table(child), TableDelta()).overflow:

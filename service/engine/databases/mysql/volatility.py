@@ -8,7 +8,7 @@ Not here: the functions called by a text (`dataflow.sql.reads`), functions that 
 
 import re
 
-from dataflow.sql.reads import Words
+from dataflow.sql.reads import SqlWords
 
 #: Parameter in the words: its name and place.
 _PARAMETER = re.compile(r": \w+@\d+@\d+")
@@ -413,7 +413,7 @@ _GRAMMAR = frozenset(
 )
 
 
-def why_volatile(words: Words, defined: frozenset[str]) -> str | None:
+def why_volatile(words: SqlWords, defined: frozenset[str]) -> str | None:
     """Returns why a text depends on more than table contents, by its words. `defined`: names of its common table
     expressions."""
     bare = {word.lower() for word in words.bare}

@@ -19,7 +19,7 @@ from cdc.postgres.names import qualified_name
 from dataflow.errors import InvalidQuery, Span
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
-from dataflow.sql.reads import Words, words_of
+from dataflow.sql.reads import SqlWords, words_of
 from dataflow.sql.statement import Rendered, Statement
 from service.engine.databases.postgres.catalog import load_types
 from service.engine.databases.postgres.lookups import columns_of
@@ -240,7 +240,7 @@ async def _volatile(connection: AsyncConnection, texts: Sequence[str], relations
     return reason
 
 
-def _own_operator(words: Sequence[Words], operators: Iterable[tuple]) -> str | None:  # type: ignore[type-arg]
+def _own_operator(words: Sequence[SqlWords], operators: Iterable[tuple]) -> str | None:  # type: ignore[type-arg]
     for (name,) in operators:
         if any(name in w.rest.replace(" ", "") for w in words):
             return f"The operator {name} of this database may depend on more than its operands."

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dataflow.sql.reads import Words
+from dataflow.sql.reads import SqlWords
 
 #: Keywords that are functions without parentheses.
 _TIME_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
@@ -191,7 +191,7 @@ class Function:
     kind: str
 
 
-def time_dependence(words: Words) -> str | None:
+def time_dependence(words: SqlWords) -> str | None:
     """Returns why a text depends on the time or the user that runs it, by its words alone."""
     for word in sorted(words.bare & (_TIME_WORDS | _SESSION_WORDS | _CATALOG_TYPES)):
         if word in _TIME_WORDS:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from dataflow.engine.limits import ReadLimits as EngineLimits
+from dataflow.engine.limits import Limits as EngineLimits
 from service.engine.session import session
 from service.engine.session.runtime import Runtime
 from service.protocol.wire import EngineClient, ReadItem, ReadReply
