@@ -245,7 +245,7 @@ def test_hits_go_on_while_the_stream_waits_for_the_catalog(database: Database, t
             blocker.execute("CREATE OR REPLACE VIEW v AS SELECT 2 AS one")
             database.execute("ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'")
             token = str(database.query("SELECT pg_current_wal_insert_lsn()::text")[0][0])
-            until(lambda: "the stream waits for it" in service.log.read_text())
+            until(lambda: "the stream waits until one succeeds" in service.log.read_text())
             hit = service.read("t", id=1)
             assert (hit.json()["rows"], "; hit" in hit.headers["cache-status"]) == ([{"m": "ok"}], True)
             refused = service.read("t", {"Upquery-Min-Version": token, "Prefer": "wait=0"}, id=1)

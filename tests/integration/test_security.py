@@ -195,7 +195,7 @@ def test_the_admin_port_is_for_administrators(guarded: Guarded) -> None:
             guarded.admin("/v1/catalog/views/mine", token, "PUT", json=sql),
             guarded.admin("/v1/catalog/views/story", token, "DELETE"),
             guarded.admin("/v1/evict", token, "POST", json={"view": "story"}),
-            guarded.admin("/internal/control", token, "POST", json={"operation": "views"}),
+            guarded.admin("/internal/control", token, "POST", json={"operation": "ListViews", "arguments": {}}),
             guarded.admin("/livez", token, "POST"),
             guarded.admin("/livez/", token),
             guarded.admin("/nothing", token),
@@ -206,7 +206,7 @@ def test_the_admin_port_is_for_administrators(guarded: Guarded) -> None:
     assert guarded.admin("/v1/catalog/views/mine", "admin", "PUT", json=sql).status_code == 201
     assert guarded.admin("/v1/catalog/views/mine", "admin", "DELETE").status_code == 204
     said = guarded.admin(
-        "/internal/control", "admin", "POST", json={"operation": "view", "arguments": {"name": "story"}}
+        "/internal/control", "admin", "POST", json={"operation": "GetView", "arguments": {"name": "story"}}
     )
     assert said.json()["result"]["name"] == "story"
     longer = guarded.admin("/internal/control", "admin", "POST", json={"operation": "x" * (2 << 20)})

@@ -51,4 +51,4 @@ def test_some_help_names_a_section() -> None:
     named = {
         name for path in all_paths() for text in source_texts(command_at(path)) for name in BRACKETED.findall(text)
     }
-    assert named >= {"[auth]", "[access_log]", "[engine]", "[gateway]"}
+    assert named >= {"[auth]", "[access_log]"}

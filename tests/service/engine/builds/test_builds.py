@@ -285,9 +285,8 @@ def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     starter = f"""
 import asyncio
 from pathlib import Path
-from service.engine.builds.holder import Held
-from service.engine.builds.job import Job
-job = Job(({str(JOB)!r}, {str(acts)!r}, "wait"), 0, Path({str(tmp_path)!r}))
+from service.engine.builds.job import JobProcess
+job = JobProcess(({str(JOB)!r}, {str(acts)!r}, "wait"), 0, Path({str(tmp_path)!r}))
 asyncio.run(job.run({{"relations": []}}, lambda said: None))
 """
 

@@ -51,7 +51,7 @@ def refused_after(database: Database | MariaDatabase, session_of: Opened, table:
     assert not following.catalog.tables
 
 
-ALTERED = r"notes`? is (gone|being altered)"
+ALTERED = r"notes`? (is being altered|does not exist any more)"
 
 
 @asynccontextmanager
