@@ -125,7 +125,6 @@ class GtidSet:
         )
 
     def __or__(self, other: "GtidSet") -> "GtidSet":
-        """Return the union."""
         sources = self._bounds.keys() | other._bounds.keys()
         pairs = {s: chain(_pairs(self._bounds.get(s, ())), _pairs(other._bounds.get(s, ()))) for s in sources}
         return GtidSet({source: _merged(intervals) for source, intervals in pairs.items()})

@@ -60,7 +60,6 @@ class _Document:
         self._keys: list[str] = []
 
     def value(self) -> Any:
-        """The whole document."""
         token = self._next()
         while True:
             if token in "[{":

@@ -41,7 +41,7 @@ _BEGUN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AssemblyLimits:
-    """Limits of memory."""
+    """Maximum memory that the assembly of transactions takes."""
 
     #: Maximum rows of one transaction.
     rows: int = 200_000

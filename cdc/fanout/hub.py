@@ -72,7 +72,6 @@ class Hub:
         self._server = ""
 
     async def serve(self, listener: socket) -> asyncio.Server:
-        """Accept receivers."""
         return await asyncio.start_unix_server(self._receive, sock=listener)
 
     async def run(self) -> None:

@@ -78,7 +78,6 @@ class SharedTables(Generic[R]):
         return frozenset(self._had[receiver])
 
     def forget(self, receiver: R) -> None:
-        """Remove a receiver."""
         for name in list(self._had.pop(receiver, ())):
             self._drop_unused(name)
         for noticed in self._noticed.values():

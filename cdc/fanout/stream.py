@@ -255,7 +255,6 @@ class FanoutStream(asyncio.Protocol):
         self._arrived.set()
 
     async def close(self) -> None:
-        """Close the connection."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()

@@ -131,7 +131,6 @@ class _Altered:
         self._effects[TableEffect(table or self._table, kind)] = None
 
     def effects(self) -> list[TableEffect]:
-        """Return all effects."""
         named = ((EffectKind.ALTER, self._columns), (EffectKind.UNIQUE, self._keys))
         return [*self._effects, *(TableEffect(self._table, kind, tuple(names)) for kind, names in named if names)]
 
@@ -168,7 +167,6 @@ class _Altered:
     # ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def takes(self, words: TokenReader) -> None:
-        """Parse a part."""
         if any(words.skip_phrase(*phrase) for phrase in _REDEFINES):
             self.add(EffectKind.ALTER)
         elif words.skip("RENAME"):

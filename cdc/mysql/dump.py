@@ -101,7 +101,6 @@ class Dump:
         raise DumpEnded("the server ended the log")
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection._force_close()
 
 

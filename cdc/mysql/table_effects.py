@@ -13,7 +13,7 @@ EVERY_TABLE: TableName = (None, None)
 
 
 class EffectKind(Enum):
-    """Kinds of effects."""
+    """Changes that a statement makes to a table as a whole."""
 
     #: All rows were removed.
     TRUNCATE = auto()

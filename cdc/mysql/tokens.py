@@ -27,7 +27,7 @@ class UnknownSyntax(ValueError):
 
 
 class TokenKind(Enum):
-    """Kinds of tokens."""
+    """Kinds of tokens that the grammar of statements distinguishes."""
 
     #: A keyword, an unquoted name, or a number.
     WORD = auto()

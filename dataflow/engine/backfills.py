@@ -109,7 +109,6 @@ class Backfills:
         self._derivations.forget(node)
 
     def states(self) -> list[LoadState]:
-        """Progress of each."""
         found = [
             LoadState(
                 load.sent.id,

@@ -169,7 +169,6 @@ def tells_texts(expression: Scalar) -> bool:
 
 
 def equality(left: Scalar, right: Scalar) -> Call:
-    """left = right."""
     return Call("=", (left, right), BOOL)
 
 

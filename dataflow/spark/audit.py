@@ -80,7 +80,6 @@ def run(spark: "SparkSession", job: Mapping[str, Any]) -> None:
 
 
 def main() -> int:
-    """The exit code."""
     from dataflow.spark.session import session
 
     job = json.loads(sys.stdin.read())

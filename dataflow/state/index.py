@@ -90,7 +90,6 @@ class Index:
         return True
 
     def clear(self) -> None:
-        """Holds nothing."""
         self.buckets, self._crowded = {}, 0
 
     def take_over(self, other: "Index") -> None:

@@ -69,7 +69,6 @@ PHASES: dict[str, tuple[Statements | None, Statements]] = {
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--changes", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)

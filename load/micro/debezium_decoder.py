@@ -206,7 +206,6 @@ async def _read_all(options: Any, changes: int, result: dict[str, float]) -> Non
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--changes", type=int, default=100_000)
     parser.add_argument("--broker")

@@ -99,7 +99,6 @@ async def measure(runtime: Runtime, stories: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stories", type=int, default=40_000)
     parser.add_argument("--memory-bytes", type=int, default=32 << 20)

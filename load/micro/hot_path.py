@@ -32,7 +32,6 @@ _LUA = (
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=10_000)
     parser.add_argument("--seconds", type=int, default=3)

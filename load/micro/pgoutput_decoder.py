@@ -43,7 +43,6 @@ PHASES = {
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--changes", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)

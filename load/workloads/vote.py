@@ -82,7 +82,6 @@ class VoteWorkload:
         self._visits = 0
 
     def visit(self, random: Random) -> tuple[str, Visit]:
-        """Reads, or votes."""
         self._visits += 1
         if random.random() >= self._spec.read_share:
             return "vote", _once(vote(self._story(random)))

@@ -47,7 +47,6 @@ class ServiceConfig:
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
     def toml(self, state_directory: Path, tokens_file: Path) -> str:
-        """The configuration file."""
         # A JSON string is a TOML string.
         lines = [
             "[upstream]",
@@ -96,7 +95,6 @@ class ServiceProcess:
 
     @property
     def pid(self) -> int:
-        """The supervisor's process."""
         assert self._process is not None
         return self._process.pid
 

@@ -21,11 +21,9 @@ class Visitors:
         self.last_failure = ""
 
     def start(self) -> None:
-        """Let them in."""
         self._task = asyncio.create_task(self._visit())
 
     async def stop(self) -> None:
-        """Close the door."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -49,7 +49,6 @@ class WriteLoad:
                 pass
 
     def resume(self) -> None:
-        """Write on."""
         self._running.set()
 
     async def stop(self) -> None:
@@ -103,7 +102,6 @@ class _Visitor:
 
     @property
     def user(self) -> str:
-        """Anybody."""
         return user_name(self._random.randrange(self._size.users))
 
     @property

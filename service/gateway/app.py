@@ -78,7 +78,6 @@ class GatewayApp:
             await send_reply(send, problem_reply(failed, scope["path"]))
 
     async def drain(self) -> None:
-        """End all streams."""
         await self._streams.end()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -88,14 +88,12 @@ class Connection(asyncio.Protocol):
     # Methods of a response's source
 
     def pause(self) -> None:
-        """Pause reading."""
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
         self._paused = True
         self._owner.delayed(self)
 
     def resume(self) -> None:
-        """Resume reading."""
         self._paused = False
         self._heard_at = self._loop.time()
         if self._transport is not None and not self._transport.is_closing():

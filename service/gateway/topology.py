@@ -70,7 +70,6 @@ class Topology:
         return next(self._slots) % SLOTS
 
     def change(self, settings: GatewaySection) -> None:
-        """Follow changed settings."""
         before, shards = self.shards, self._made(settings)
         # Removed shards are asked as long as they have slots.
         self.shards = [*shards, *before[len(shards) :]]
@@ -83,7 +82,6 @@ class Topology:
             self._settle(settings.shards)
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._changing is not None:
             self._changing.cancel()
         for replica in self._replicas.values():

@@ -20,7 +20,6 @@ class Latency:
         return sum(self.buckets)
 
     def took(self, duration_s: float) -> None:
-        """Add a duration."""
         self.sum_s += duration_s
         self.max_s = max(self.max_s, duration_s)
         self.buckets[bisect_left(BOUNDS_S, duration_s)] += 1

@@ -103,7 +103,6 @@ class Commit:
         }
 
     def apply(self, effect: LeafEffect) -> None:
-        """Apply one effect."""
         if effect.view in self.failed and type(effect) is not LeafDrop:
             return
         try:

@@ -30,7 +30,6 @@ class Match:
     given: dict[str, str]
 
     def to_wire(self) -> dict[str, Any]:
-        """Its JSON form."""
         return asdict(self)
 
     @staticmethod

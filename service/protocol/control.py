@@ -46,7 +46,6 @@ class ControlServer:
         self._server = await asyncio.start_unix_server(self._serve, self._path)
 
     async def close(self) -> None:
-        """Stops listening."""
         if self._server is not None:
             self._server.close()
         self._path.unlink(missing_ok=True)

@@ -29,7 +29,6 @@ class RunPaths:
 
     @property
     def leaf(self) -> Path:
-        """The leaf store."""
         return self.directory / "leaf"
 
     @property
@@ -72,7 +71,6 @@ class RunDirectory:
         return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
-        """Removes the directory."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 

@@ -104,12 +104,10 @@ class GatewaySection(Section):
 
     @property
     def pods(self) -> Addresses:
-        """Data ports."""
         return self._all(self.addresses, self.address)
 
     @property
     def admin_pods(self) -> Addresses:
-        """Admin ports."""
         return self._all(self.admin_addresses, self.admin_address)
 
     def _all(self, given: Addresses | None, template: str) -> Addresses:

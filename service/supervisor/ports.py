@@ -37,7 +37,6 @@ class Ports:
             raise
 
     def endpoints(self, pid: int) -> Endpoints:
-        """Their addresses."""
         return Endpoints(_url(self.api), _url(self.admin), pid)
 
     def refuse(self) -> None:

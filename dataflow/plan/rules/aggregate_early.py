@@ -146,7 +146,6 @@ class _Rewrite:
         self._stride = 1 + max([len(calls) * 2 + 2 + w for w in widths(block.inputs)])
 
     def result(self) -> Aggregate:
-        """The rewritten aggregate."""
         group = tuple(self._column(self._moved(self._block.columns[c])) for c in self._aggregate.group)
         calls = tuple(self._call(call) for call in self._calls)
         predicate = None if self._block.predicate is None else self._settled(self._moved(self._block.predicate))

@@ -56,7 +56,6 @@ class Spectrum:
 
     @property
     def requests(self) -> int:
-        """Reads."""
         return int((self.reads * self.keys).sum())
 
 

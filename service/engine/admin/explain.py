@@ -89,7 +89,6 @@ def _parents(node: Node) -> Iterable[Node]:
 
 
 def describe(catalog: Catalog, node: Node) -> PlanNode:
-    """One node."""
     described = PlanNode(
         id=node.id,
         kind=kind_of(node),

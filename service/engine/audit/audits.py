@@ -274,7 +274,6 @@ class _Child:
             raise AuditFailed("The audit's process ended; the service's log has the cause.") from None
 
     async def do(self, what: str) -> None:
-        """Sends a command."""
         self._asked += 1
         await self.send(orjson.dumps({"do": what}) + b"\n")
 

@@ -64,7 +64,6 @@ class JobChannel:
         return str((await self._lines.get())["do"])
 
     def say(self, **what: Any) -> None:
-        """Writes one line."""
         sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
         sys.stdout.buffer.flush()
 
@@ -197,7 +196,6 @@ async def _main(job: AuditJob) -> int:
 
 
 def main() -> None:
-    """Runs the process."""
     from service.ground.logs import configure_logging
 
     os.nice(NICE)

@@ -77,7 +77,6 @@ class LeafCopy:
             yield CopiedKey(*marshal.load(self._file))
 
     def close(self) -> None:
-        """Removes the file."""
         self._file.close()
 
 

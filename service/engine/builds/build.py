@@ -78,7 +78,6 @@ class Build:
 
     @property
     def out(self) -> Path:
-        """Output folder."""
         return self._folder / "out"
 
     def files(self, index: int, manifest: Manifest) -> list[Path]:

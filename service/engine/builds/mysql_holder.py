@@ -111,7 +111,6 @@ class _Reader:
             self.process.stdin.write(word.encode() + b"\n")
 
     def leave(self) -> None:
-        """Releases the reader."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 

@@ -173,7 +173,6 @@ class SparkWay:
         return UpstreamError("failed", detail, retryable=True)
 
     def close(self) -> None:
-        """Removes all files."""
         run, self._run = self._run, None
         atexit.unregister(self.close)
         if run is not None:

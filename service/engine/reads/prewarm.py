@@ -102,7 +102,6 @@ class Prewarm:
         return [asdict(filling) for filling in self._fillings]
 
     async def close(self) -> None:
-        """Cancels running requests."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

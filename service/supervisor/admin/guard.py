@@ -26,7 +26,6 @@ class AdminGuard:
         self._open = _PROBES | CONSOLE_PATHS | ({_METRICS} if open_metrics else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] in ("http", "websocket"):
             try:
                 scope[SCOPE_KEY] = await admitted(self._authority, scope, Right.ADMIN)

@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 
 def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Sums by name."""
     sums: dict[str, int] = {}
     for each in counts:
         for name, value in each.items():

@@ -39,17 +39,14 @@ class WorkerReports(asyncio.DatagramProtocol):
         )
 
     def datagram_received(self, data: bytes, addr: Any) -> None:  # noqa: ARG002
-        """A worker's report."""
         report = orjson.loads(data)
         self.errors.extend(reversed(report.pop("errors")))
         self._newest[report.pop("number")] = GatewayWorkerCounts(**report)
 
     def counted(self) -> dict[str, GatewayWorkerCounts]:
-        """By worker."""
         return {str(number): report for number, report in sorted(self._newest.items())}
 
     def close(self) -> None:
-        """Listens no more."""
         if self._transport is not None:
             self._transport.close()
 

@@ -79,7 +79,6 @@ class Pod:
         return reply
 
     async def look(self) -> None:
-        """Requests its health."""
         try:
             async with asyncio.timeout(_LOOK_S):
                 self._note(await self.control.call(GetHealth()))

@@ -175,7 +175,6 @@ class HotRoute:
         return Reply(304, headers, b"")
 
     async def drain(self) -> None:
-        """End all streams."""
         await self.subscribe.subscriptions.close()
 
     def counters(self) -> dict[str, dict[str, int]]:

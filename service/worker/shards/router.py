@@ -84,7 +84,6 @@ class Router:
             await self._documented(scope, receive, send)
 
     async def drain(self) -> None:
-        """End all streams."""
         await asyncio.gather(*(shard.subscribe.subscriptions.close() for shard in self.shards))
 
     def _shard_of(self, scope: Scope, name: str) -> int:

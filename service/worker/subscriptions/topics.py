@@ -77,7 +77,6 @@ class Subscription:
         return [topic.fresh]
 
     def close(self) -> None:
-        """End the subscription."""
         if not self._closed:
             self._closed = True
             self._over = True
@@ -235,7 +234,6 @@ class Subscriptions:
         return topic is not None
 
     def left(self, topic: Topic, client: str | None) -> None:
-        """Remove a subscriber."""
         self._goes(client)
         topic.subscribers -= 1
         if topic.subscribers == 0:

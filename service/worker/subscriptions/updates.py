@@ -114,7 +114,6 @@ class TopicUpdates:
         return True
 
     def drop(self, topic: Topic) -> None:
-        """Unpin a topic."""
         if self.topics.pop(topic.number, None) is not None:
             self._engine.unpin(topic.number)
         self._changed.pop(topic.number, None)
