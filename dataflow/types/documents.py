@@ -30,4 +30,4 @@ TYPES: dict[str, Rules] = {
     ),
 }
 #: As the servers declare it.
-MYSQL_DOCUMENT = TypeRules(json_form=None)
+MYSQL_DOCUMENT = TypeRules(json_form=None, schema={})
