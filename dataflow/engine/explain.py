@@ -1,4 +1,4 @@
-"""How a view is kept, for people (text), for programs (a dictionary that is JSON) and as a picture (Graphviz).
+"""Explanation of a view: its tier, nodes, routes and lookups, as text, as JSON and as Graphviz.
 
 The plan is installed into a graph of its own, so what is said of routes, coverage and lookups is what the engine does.
 What is shared is asked of the graph that is running, if there is one.

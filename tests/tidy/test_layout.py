@@ -19,6 +19,17 @@ def test_every_package_has_a_readme() -> None:
     assert missing == []
 
 
+def test_readmes_name_all_modules() -> None:
+    """With or without ``.py``: a map that lacks a module leads a reader past it."""
+    missing = [
+        source.path
+        for source in sources_of(*PACKAGES)
+        if not source.path.endswith(("/__init__.py", "/__main__.py"))
+        and PurePosixPath(source.path).stem not in (ROOT / source.path).with_name("README.md").read_text("utf-8")
+    ]
+    assert missing == []
+
+
 def _is_marker(path: str) -> bool:
     return path.endswith("/__init__.py")
 
