@@ -1,6 +1,6 @@
 """The upstream's catalog, as far as the engine uses it: types, columns, tables, keys.
 
-Not here: what is known of a type's values (`types`); who reads the catalog (`service.upstream`).
+Not here: what is known of a type's values (`types`); who reads the catalog (`service.engine.databases`).
 """
 
 from collections.abc import Mapping

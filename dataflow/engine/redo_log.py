@@ -1,6 +1,6 @@
 """Redo log of a load: the changes of its table, from its snapshot until it has its rows.
 
-Not here: logs on disk, which the shell makes (`service.runtime.loading`).
+Not here: logs on disk, which the shell makes (`service.engine.initial_load.redo_file`).
 """
 
 from collections import deque

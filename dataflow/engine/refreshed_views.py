@@ -11,7 +11,8 @@ the view's filter on its table, that agrees with the key, and that differs in a 
 *Maintains*: a covered key's rows are exact at the applied position (but for views that expire: good for a while); a
 read waits for fetches that exist; a fetch counts as a lookup in flight, so the ring keeps what it may not see.
 
-Not here: running the SQL and letting keys expire (`service.runtime`); which SQL is refreshed (`dataflow.sql.reads`).
+Not here: running the SQL and letting keys expire (`service.engine.reads.refresh_tasks`); which SQL is refreshed
+(`dataflow.sql.reads`).
 """
 
 from collections.abc import Container, Iterable, Iterator

@@ -6,7 +6,7 @@ conditions and casts only at the parameters, so that the upstream can use its in
 
 Of one key, a part of the rows in an order can be looked up instead (`lookup_part`).
 
-Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.upstream`).
+Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.engine.databases`).
 """
 
 from collections.abc import Callable, Sequence

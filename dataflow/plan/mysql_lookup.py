@@ -9,7 +9,8 @@ bytes of their texts, since a collation takes several texts for one.
 The columns' texts are those of `lookup_columns`, but for floats, which come as doubles, and conditions, which are 1 and
 0. Rows of no columns have one that is NULL.
 
-Not here: the layout of state rows (`ops.aggregate_state`), from a server's text to a value (`service.upstream.mysql`).
+Not here: the layout of state rows (`ops.aggregate_state`), from a server's text to a value
+(`service.engine.databases.mysql`).
 """
 
 from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ other constant is one of the words.
 *Invariants*: what is not understood to the letter is refused, never taken for something else: all that is between two
 words is blank, or a comment that ends where every database says so.
 
-Not here: what the words mean (`lower`), whose words are those of which view (`service.adhoc`).
+Not here: what the words mean (`lower`), whose words are those of which view (`service.engine.adhoc`).
 """
 
 import re

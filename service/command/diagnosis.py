@@ -1,6 +1,6 @@
 """``upquery doctor``: what must be true of the upstream and its change stream, looked at before anything is served.
 
-Not here: the checks themselves (`service.upstream`, `cdc.debezium.checks`), how findings are shown
+Not here: the checks themselves (`service.engine.databases`, `cdc.debezium.checks`), how findings are shown
 (`service.command.cli`).
 """
 

@@ -1,6 +1,6 @@
 """``upquery workload …``: builds a workload model from the access log and applies it to a service.
 
-Not here: the model (`dataflow.spark.workload`), its use in a service (`service.workload`).
+Not here: the model (`dataflow.spark.workload`), its use in a service (`service.engine.workload`).
 """
 
 import json

@@ -3,7 +3,7 @@
 *Invariants*: `GatewayFile.settings` are always valid, and differ from the initial ones in the pods' addresses only. An
 invalid file changes nothing, and is logged once.
 
-Not here: the effect of new addresses (`service.gateway`, `service.admin`).
+Not here: the effect of new addresses (`service.gateway`, `service.supervisor.fleet`).
 """
 
 import asyncio

@@ -5,8 +5,8 @@ it and verify no certificate, so that whoever can intercept packets can answer i
 defaults here, since managed databases have authorities that systems do not trust; a URL without a choice causes a
 warning.
 
-Not here: connecting (`service.upstream`); TLS of Kafka (`service.engine.databases.topics`). The process that starts all
-others imports this, so no driver is needed.
+Not here: connecting (`service.engine.databases`); TLS of Kafka (`service.engine.databases.topics`). The process that
+starts all others imports this, so no driver is needed.
 """
 
 import os

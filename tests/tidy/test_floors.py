@@ -50,7 +50,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
 
 
 def units(package: str) -> dict[str, set[str]]:
-    """The folders and root modules of a package (``dataflow.plan``, ``dataflow.rows``), and their imports."""
+    """The folders and root modules of a package (``dataflow.plan``, ``dataflow.schema``), and their imports."""
     found: dict[str, set[str]] = {}
     for file in sources_of(package):
         unit = unit_of(file.path.removesuffix(".py").replace("/", "."))

@@ -33,7 +33,7 @@ class Origin(StrEnum):
 
     CONFIG = "config"
     HTTP = "http"
-    #: Promoted from a frequent query (`service.adhoc`). Not stored.
+    #: Promoted from a frequent query (`service.engine.adhoc`). Not stored.
     ADHOC = "adhoc"
 
 
