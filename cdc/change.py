@@ -9,11 +9,17 @@ Not here: the interface of a stream (`stream`), its implementations (a folder ea
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from cdc.column_type import ColumnType
 
+#: A value that the stream does not carry. Only rows of a `PartialChange` have some.
+UNKNOWN: Any = ...
 #: A row as the upstream prints it, one text (or None) per column.
 ChangedRow = tuple[str | None, ...]
+#: A row that existed before the transaction: its before image, of which at least the identity's columns are known, and
+#: its after image, None if it was deleted.
+PartialChange = tuple[ChangedRow, ChangedRow | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,15 @@ class TableLayout:
 class TableChange:
     """Changes of one table by one transaction: bags of full rows; `removed` has rows from before the transaction only.
 
-    `truncated`: all earlier rows are gone, `removed` is empty, `added` has the rows inserted after the TRUNCATE.
-    `overflow`: the transaction was too large to hold; both bags are empty, any row may have changed.
+    `partial`: rows from before the transaction whose old values are not all known; `removed` is empty then, and `added`
+    has the other rows.
+    `truncated`: all earlier rows are gone, `removed` and `partial` are empty, `added` has the rows inserted after the
+    TRUNCATE. `overflow`: the transaction was too large to hold; all are empty, any row may have changed.
 
     `layout` is the layout that the rows were read by, None if unknown. It does not take part in comparison.
     """
 
-    __slots__ = ("added", "layout", "overflow", "removed", "truncated")
+    __slots__ = ("added", "layout", "overflow", "partial", "removed", "truncated")
 
     def __init__(
         self,
@@ -68,12 +76,14 @@ class TableChange:
         truncated: bool = False,
         overflow: bool = False,
         layout: TableLayout | None = None,
+        partial: list[PartialChange] | None = None,
     ) -> None:
         self.removed: list[ChangedRow] = [] if removed is None else removed
         self.added: list[ChangedRow] = [] if added is None else added
         self.truncated = truncated
         self.overflow = overflow
         self.layout = layout
+        self.partial: list[PartialChange] = [] if partial is None else partial
 
     def has_layout(self, layout: TableLayout) -> bool:
         """Return whether the rows are laid out like that."""
@@ -92,26 +102,27 @@ class TableChange:
             elif not set(removed).isdisjoint(added):
                 self.removed = list((Counter(removed) - Counter(added)).elements())
                 self.added = list((Counter(added) - Counter(removed)).elements())
-        return bool(self.removed or self.added or self.truncated or self.overflow)
+        return bool(self.removed or self.added or self.partial or self.truncated or self.overflow)
 
     def drop_rows(self) -> None:
         """Discard the rows: any row of the table may have changed."""
-        self.removed, self.added, self.overflow = [], [], True
+        self.removed, self.added, self.partial, self.overflow = [], [], [], True
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TableChange):
             return NotImplemented
-        return (self.removed, self.added, self.truncated, self.overflow) == (
-            other.removed,
-            other.added,
-            other.truncated,
-            other.overflow,
-        )
+        return self._content() == other._content()
+
+    def _content(self) -> tuple[object, ...]:
+        return (self.removed, self.added, self.partial, self.truncated, self.overflow)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"TableChange({self.removed!r}, {self.added!r}, truncated={self.truncated}, overflow={self.overflow})"
+        return (
+            f"TableChange({self.removed!r}, {self.added!r}, truncated={self.truncated}, overflow={self.overflow},"
+            f" partial={self.partial!r})"
+        )
 
 
 class CommittedTransaction:

@@ -4,8 +4,8 @@ PostgreSQL manual, "Logical Replication Message Formats". A committed transactio
 without interruption; a Relation message precedes a table's first change, and follows each change of the table.
 
 *Invariants*: rows are in the order of the table's layout, whatever the order of the server's columns; rows that a
-transaction both adds and removes are in neither bag; a transaction above the limits of rows or bytes has no rows.
-Layouts change only between transactions.
+transaction both adds and removes are in neither bag; changes of a table without full replica identity are `partial`; a
+transaction above the limits of rows or bytes has no rows. Layouts change only between transactions.
 
 Optimized: one call for each message, one loop for each row, no object for each value (300,000 rows of 5 columns/s).
 
@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from struct import Struct, error
 
-from cdc.change import ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.change import UNKNOWN, ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.postgres.names import qualified_name
 from cdc.postgres.position import widen
+from cdc.row_images import RowImages
 
 _U32 = Struct("!I").unpack_from
 _U16 = Struct("!H").unpack_from
@@ -29,17 +30,20 @@ _TRUNCATE = Struct("!IB").unpack_from
 _COLUMN_TYPE = Struct("!Ii").unpack_from
 _MESSAGE_SIZE = Struct("!I").unpack_from
 
-_INSERT, _UPDATE, _TRUNCATED = b"IUT"
+_INSERT, _UPDATE, _DELETE, _TRUNCATED = b"IUDT"
 _BEGIN_KIND, _COMMIT_KIND, _RELATION = b"BCR"
 _ROW_KINDS = frozenset(b"IUD")
 _IGNORED = frozenset(b"YO")  # Type names and origins do not concern rows.
 _MESSAGE = ord("M")
-_OLD, _NEW = b"ON"
+_OLD, _OLD_KEY, _NEW = b"OKN"
 _TEXT, _NULL = b"tn"
+_FULL, _PART_OF_KEY = ord("f"), 1
 
 #: Prefix of the logical message in a transaction that alters the schema
 #: (`service.engine.databases.postgres.schema_marks`).
 SCHEMA_MARK = "upquery.ddl"
+#: More values than a table can have columns.
+_UNKNOWN_ROW: "Values" = [UNKNOWN] * 2000
 #: Maximum bytes of a transaction's messages; beyond it its rows are dropped.
 MAX_TRANSACTION_BYTES = 1 << 28
 
@@ -56,7 +60,8 @@ class _Relation:
 
     oid: int
     name: str
-    full_identity: bool
+    #: Columns of the replica identity; None if old rows are sent whole.
+    identity: tuple[int, ...] | None
     columns: tuple[str, ...]
     types: tuple[tuple[int, int], ...]
 
@@ -68,12 +73,19 @@ class _Binding:
     followed has an overflown change that is never delivered, so its rows are not parsed.
     """
 
-    __slots__ = ("change", "layout", "missing", "name", "pick")
+    __slots__ = ("change", "identity", "layout", "missing", "name", "pick")
 
     def __init__(
-        self, name: str, pick: Callable[[Values], ChangedRow], missing: bool, layout: TableLayout | None = None
+        self,
+        name: str,
+        pick: Callable[[Values], ChangedRow],
+        missing: bool,
+        layout: TableLayout | None = None,
+        identity: tuple[int, ...] | None = None,
     ) -> None:
         self.name = name
+        #: Positions of the replica identity in a row; None if old rows are whole.
+        self.identity = identity
         self.layout = layout
         #: Converts values in the server's order to a row; with `missing`, one None follows the values.
         self.pick = pick
@@ -103,6 +115,8 @@ class Decoder:
         #: Relations whose bindings are valid for the open transaction only.
         self._passing: list[int] = []
         self._changes: dict[str, TableChange] = {}
+        #: Of these tables, the rows so far of those whose old rows are not whole.
+        self._images: dict[str, RowImages] = {}
         self._touched: list[_Binding] = []
         self._noticed: dict[str, SchemaNotice] = {}
         self._xid = 0
@@ -155,12 +169,25 @@ class Decoder:
             if change is None:
                 change = self._touch(binding)
             if not change.overflow:
-                self._row_change(kind, data, at + 5, oid, binding, change)
+                if binding.identity is None:
+                    self._row_change(kind, data, at + 5, binding, change)
+                else:
+                    self._partial_change(kind, data, at + 5, binding, change)
+                self._transaction_rows += 1
+                self._transaction_bytes += len(data)
+                if self._transaction_rows > self._max_rows or self._transaction_bytes > self._max_bytes:
+                    self._overflow()
         elif kind == _BEGIN_KIND:
             self._begin(data, at)
         elif kind == _COMMIT_KIND:
             return self._commit(data, at)
-        elif kind == _RELATION:
+        else:
+            self._describe(kind, data, at)
+        return None
+
+    def _describe(self, kind: int, data: bytes, at: int) -> None:
+        """Decode a message that is neither a row nor a transaction's begin or end."""
+        if kind == _RELATION:
             relation = _read_relation(data, at + 1)
             self._relations[relation.oid] = relation
             self._bindings.pop(relation.oid, None)
@@ -170,11 +197,10 @@ class Decoder:
             self._message(data, at + 1)
         elif kind not in _IGNORED:
             raise MalformedStream(f"unexpected pgoutput message {data[at : at + 1]!r}")
-        return None
 
     # ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _row_change(self, kind: int, data: bytes, at: int, oid: int, binding: _Binding, change: TableChange) -> None:
+    def _row_change(self, kind: int, data: bytes, at: int, binding: _Binding, change: TableChange) -> None:
         """Decode an Insert, Update or Delete; `at` is the offset behind its relation's OID."""
         pick = binding.pick
         if kind == _INSERT:
@@ -182,24 +208,44 @@ class Decoder:
             if binding.missing:
                 values.append(None)
             change.added.append(pick(values))
-        else:
-            if data[at] != _OLD:
-                self._lost_identity(oid, binding)
-                return
-            old, at = _read_values(data, at + 1, None)
-            if kind == _UPDATE:
-                values, _ = _read_values(data, at + 1, old)
-                if binding.missing:
-                    values.append(None)
-                change.added.append(pick(values))
-                self._transaction_rows += 1
+            return
+        if data[at] != _OLD:
+            change.drop_rows()
+            return
+        old, at = _read_values(data, at + 1, None)
+        if kind == _UPDATE:
+            values, _ = _read_values(data, at + 1, old)
             if binding.missing:
-                old.append(None)
-            change.removed.append(pick(old))
-        self._transaction_rows += 1
-        self._transaction_bytes += len(data)
-        if self._transaction_rows > self._max_rows or self._transaction_bytes > self._max_bytes:
-            self._overflow()
+                values.append(None)
+            change.added.append(pick(values))
+            self._transaction_rows += 1
+        if binding.missing:
+            old.append(None)
+        change.removed.append(pick(old))
+
+    def _partial_change(self, kind: int, data: bytes, at: int, binding: _Binding, change: TableChange) -> None:
+        """Decode a change of a table whose old rows are not sent whole."""
+        assert binding.identity is not None
+        images = self._images.get(binding.name)
+        if images is None:
+            images = self._images[binding.name] = RowImages(binding.identity)
+        old = None
+        if data[at] in (_OLD, _OLD_KEY):
+            values, at = _read_values(data, at + 1, _UNKNOWN_ROW)
+            old = self._picked(values, binding)
+        if kind == _DELETE:
+            consistent = old is not None and images.delete(old)
+        else:
+            row = self._picked(_read_values(data, at + 1, _UNKNOWN_ROW)[0], binding)
+            consistent = images.insert(row) if kind == _INSERT else images.update(old, row)
+        if not consistent:
+            change.drop_rows()
+
+    @staticmethod
+    def _picked(values: Values, binding: _Binding) -> ChangedRow:
+        if binding.missing:
+            values.append(None)
+        return binding.pick(values)
 
     def _truncate(self, data: bytes, at: int) -> None:
         count, _ = _TRUNCATE(data, at)
@@ -211,6 +257,8 @@ class Decoder:
                 self._transaction_rows -= len(change.removed) + len(change.added)
                 change.removed.clear()
                 change.added.clear()
+                if binding.name in self._images:
+                    self._images[binding.name].clear()
                 change.truncated = True
 
     def _overflow(self) -> None:
@@ -259,11 +307,14 @@ class Decoder:
         changes = self._changes
         if not changes and not self._passing:
             return CommittedTransaction(self._xid, end, {}) if self.altered else None
+        for name, images in self._images.items():
+            _take_images(changes[name], images)
         for binding in self._touched:
             binding.change = None
         for oid in self._passing:
             self._bindings.pop(oid, None)
         self._changes = {}
+        self._images = {}
         self._touched = []
         self._passing = []
         self.rows = self._transaction_rows
@@ -309,13 +360,8 @@ class Decoder:
             self._noticed.pop(name, None)
         order = [relation.columns.index(c) if c in relation.columns else len(relation.columns) for c in layout.columns]
         pick = _picker(order, len(relation.columns))
-        return _Binding(name, pick, len(relation.columns) in order, layout)
-
-    def _lost_identity(self, oid: int, binding: _Binding) -> None:
-        """Handle a missing old row although the relation has full replica identity: the change is incomplete."""
-        self._notice(SchemaNotice(binding.name, identity_reason(binding.name)))
-        self._changes[binding.name].drop_rows()
-        self._bindings[oid] = _unfollowed(binding.name)
+        identity = None if relation.identity is None else tuple(sorted(map(order.index, relation.identity)))
+        return _Binding(name, pick, len(relation.columns) in order, layout, identity)
 
     def _notice(self, notice: SchemaNotice) -> None:
         if self._noticed.get(notice.table) != notice:
@@ -329,10 +375,10 @@ class Decoder:
 
 
 def identity_reason(table: str) -> str:
-    """Return the sentence, with the remedy, for a table without full replica identity."""
+    """Return the sentence, with the remedy, for a table without a replica identity."""
     return (
-        f"{table} does not have full replica identity, so its updates and deletes do not say which row they change. "
-        f"Run: ALTER TABLE {table} REPLICA IDENTITY FULL;"
+        f"{table} has no replica identity, so a publication would make its updates and deletes fail. "
+        f"Add a primary key, or run: ALTER TABLE {table} REPLICA IDENTITY FULL;"
     )
 
 
@@ -365,18 +411,21 @@ def _read_relation(data: bytes, at: int) -> _Relation:
     oid = _U32(data, at)[0]
     schema, at = _read_text(data, at + 4)
     table, at = _read_text(data, at)
-    identity = data[at]
+    full = data[at] == _FULL
     count = _U16(data, at + 1)[0]
     at += 3
     columns: list[str] = []
     types: list[tuple[int, int]] = []
-    for _ in range(count):
+    identity: list[int] = []
+    for i in range(count):
+        if data[at] & _PART_OF_KEY:
+            identity.append(i)
         column, at = _read_text(data, at + 1)
         columns.append(column)
         types.append(_COLUMN_TYPE(data, at))
         at += 8
     name = qualified_name(schema or "pg_catalog", table)
-    return _Relation(oid, name, identity == ord("f"), tuple(columns), tuple(types))
+    return _Relation(oid, name, None if full else tuple(identity), tuple(columns), tuple(types))
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:
@@ -390,8 +439,12 @@ def _misfit(relation: _Relation, name: str, layout: TableLayout) -> str | None:
         return f"{name} was dropped and created again."
     if relation.name != name:
         return f"{name} was renamed to {relation.name}."
-    if not relation.full_identity:
-        return identity_reason(name)
+    if relation.identity is not None:
+        columns = {relation.columns[i] for i in relation.identity}
+        if not columns:
+            return identity_reason(name)
+        if not columns.issubset(layout.columns):
+            return f"{name} has another replica identity than it had."
     return None
 
 
@@ -416,6 +469,16 @@ def _picker(order: list[int], count: int) -> Callable[[Values], ChangedRow]:
     if len(order) > 1:
         return itemgetter(*order)
     return lambda values: tuple(values[i] for i in order)
+
+
+def _take_images(change: TableChange, images: RowImages) -> None:
+    """Move a table's merged images into its change. Rows of another identity's time do not mix with them."""
+    if change.overflow:
+        return
+    if change.removed or change.added:
+        change.drop_rows()
+    else:
+        change.added, change.partial = images.net()
 
 
 def _unfollowed(name: str) -> _Binding:

@@ -41,12 +41,14 @@ class LoadState:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A load or a derivation of a node is over: everything is covered, or (`error`) cannot be."""
+    """A load or a derivation of a node is over: everything is covered, or (`error`) cannot be, or not by this lookup,
+    which is to be repeated."""
 
     node: Stored
     flight: FlightKey
     rows: int
     error: Exception | None = None
+    repeated: LookupQuery | None = None
 
 
 class Backfills:
@@ -77,6 +79,8 @@ class Backfills:
         error: Exception | None = None
         try:
             if not task.work(rows):
+                if isinstance(task, Load) and task.lost:
+                    return Ended(task.node, task.flight, task.rows, repeated=task.sent)
                 return None
         except Exception as failed:
             error = contained(failed)

@@ -69,7 +69,7 @@ class Engine:
         self._evictions = Evictions(self.counters, self._leaf_evicted, self._derivations.lost)
         self._propagation = Propagation(context, self.graph, self._ranking, self._evictions, self._derivations)
         installation = Installation(context, self.ring, self._upqueries)
-        loads = Loads(staging, installation.install, logs, self.counters)
+        loads = Loads(self.graph, staging, installation.install, logs, self.counters)
         self._backfills = Backfills(loads, self._derivations, self._flights, self._upqueries)
         self._demands = Demands(
             context,
@@ -88,7 +88,7 @@ class Engine:
             self._upqueries,
             self._demands,
             installation,
-            UncertainVisibility(self.ring, catalog),
+            UncertainVisibility(self.ring, self.graph),
             loads,
             self._derivations,
             self._backfills,

@@ -6,22 +6,35 @@ from dataflow.engine.key_sizes import UNLIMITED, KeyLimits
 from dataflow.plan.nodes import View
 from dataflow.plan.parts import START, Cut, Interval
 from dataflow.plan.refresh import RefreshView
-from dataflow.types import Columns, Key, LookupId, Position, ReadId, RefreshId, Row, Snapshot, TransactionId, ViewId
+from dataflow.types import (
+    Columns,
+    Key,
+    LookupId,
+    PartialChange,
+    Position,
+    ReadId,
+    RefreshId,
+    Row,
+    Snapshot,
+    TransactionId,
+    ViewId,
+)
 
 
 @dataclass(slots=True)
 class TableDelta:
     """Net change of one table by one transaction: full rows, in the table's column order.
 
-    With `truncated`, all rows from before are gone and `added` is what came afterwards (`removed` is empty).
-    With `overflow`, the transaction was too large to carry its rows: both lists are empty and anything may have
-    changed.
+    `partial` has the rows from before whose old values the stream does not carry; `removed` is empty then.
+    With `truncated`, all rows from before are gone and `added` is what came afterwards (the others are empty).
+    With `overflow`, the transaction was too large to carry its rows: all lists are empty and anything may have changed.
     """
 
     removed: list[Row] = field(default_factory=list)
     added: list[Row] = field(default_factory=list)
     truncated: bool = False
     overflow: bool = False
+    partial: list[PartialChange] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from dataflow.engine.nodes import (
     Stored,
     UnionNode,
 )
+from dataflow.engine.partial_images import PartialImages
 from dataflow.errors import InvariantViolation
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, Relation, Source, TopK, Union, View, Window, inputs_of
 from dataflow.plan.routes import (
@@ -63,6 +64,8 @@ class Graph:
         #: Of these, the nodes with coverage.
         self._stored: dict[NodeId, Stored] = {}
         self.by_table: dict[str, list[ChainNode]] = {}
+        #: By chain, if its table has partial changes.
+        self._images: dict[NodeId, PartialImages] = {}
         self._last_id = 0
 
     # Reading
@@ -75,6 +78,14 @@ class Graph:
         """The nodes with coverage over chains of `table`."""
         for chain in self.by_table.get(table, ()):
             yield from chain.children
+
+    def images_of(self, chain: ChainNode) -> PartialImages:
+        """Returns the conversion of partial changes of a chain's table."""
+        table = self.catalog.tables[chain.table]
+        images = self._images.get(chain.id)
+        if images is None or images.table is not table:
+            images = self._images[chain.id] = PartialImages(chain, table)
+        return images
 
     def leaves_reading(self, table: str) -> list[Leaf]:
         """The views whose plans read `table`."""
@@ -267,6 +278,7 @@ class Graph:
         del self.by_id[source.id]
         del self.sources[source.relation]
         if isinstance(source, ChainNode):
+            self._images.pop(source.id, None)
             nodes = self.by_table[source.table]
             nodes.remove(source)
             if not nodes:

@@ -12,7 +12,7 @@ from dataflow.errors import contained
 from dataflow.evaluate import compile_predicate
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.state.coverage import Coverage
-from dataflow.types import Key, Row, columns_of
+from dataflow.types import UNKNOWN, Key, Row, columns_of
 
 
 class Invalidator:
@@ -31,9 +31,11 @@ class Invalidator:
         if delta.truncated or delta.overflow:
             return list(among)
         rows = [row for row in self._changed(delta) if self._may_pass(row)]
-        if not rows or not self._positions:
-            return list(among) if rows else ()
         found: dict[Key, None] = {}
+        for image in self._partly_changed(delta):
+            found.update(dict.fromkeys(self._keys_of_image(image, among)))
+        if not rows or not self._positions:
+            return list(among) if rows else found
         for part in dict.fromkeys(columns_of(row, self._key_columns) for row in rows):
             if None not in part:
                 found.update(dict.fromkeys(among.agreeing(self._positions, part)))
@@ -49,6 +51,21 @@ class Invalidator:
                 counts[seen] = counts.get(seen, 0) + sign
                 samples[seen] = row
         return [samples[seen] for seen, count in counts.items() if count]
+
+    def _partly_changed(self, delta: TableDelta) -> Iterable[Row]:
+        """Before and after images of changed rows, but for changes of columns that are not read."""
+        for before, after in delta.partial:
+            if after is None:
+                yield before
+            else:
+                seen = columns_of(before, self._columns)
+                if UNKNOWN in seen or seen != columns_of(after, self._columns):
+                    yield from (before, after)
+
+    def _keys_of_image(self, image: Row, among: Coverage) -> Iterable[Key]:
+        known = [i for i, column in enumerate(self._key_columns) if image[column] is not UNKNOWN]
+        part = tuple([image[self._key_columns[i]] for i in known])
+        return () if None in part else among.agreeing(tuple([self._positions[i] for i in known]), part)
 
     def _may_pass(self, row: Row) -> bool:
         try:

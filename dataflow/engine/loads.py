@@ -6,7 +6,8 @@ the lookup was issued, then what is applied. When the stream has reached the loa
 log is replayed, slice by slice, until nothing is left; in the step that finds it so, everything is covered.
 
 *Invariants*: a load's log has what its snapshot does not see of all that was applied, in stream order, no more. A
-TRUNCATE, or more than the stream carries, that the snapshot does not see ends it: the lookup is repeated.
+TRUNCATE, or more than the stream carries, that the snapshot does not see ends it: the lookup is repeated. So does a
+partial change, unless the rows are staged in a store that has their identity and the new row can be completed there.
 
 Not here: where rows are put (`staging`), who goes on when (`backfills`), logs on disk (the shell has those).
 """
@@ -17,12 +18,15 @@ from dataclasses import dataclass, replace
 
 from dataflow.engine.events import LoadBegun, LookupDone, TableDelta, Transaction
 from dataflow.engine.flights import FlightKey, LookupQuery
-from dataflow.engine.nodes import ChainNode, Stored
+from dataflow.engine.graph import Graph
+from dataflow.engine.nodes import ChainNode, Store, Stored
+from dataflow.engine.partial_images import PartialImages
 from dataflow.engine.redo_log import RedoLog
-from dataflow.engine.staging import Staged, Staging
+from dataflow.engine.staging import Staged, Staging, Twin
 from dataflow.errors import InvariantViolation
 from dataflow.sizing import sampled_bytes
-from dataflow.types import Delta, LookupId, Position, Row
+from dataflow.state.materialization import consolidate
+from dataflow.types import Delta, LookupId, PartialChange, Position, Row
 
 #: Puts the rows of a lookup where they belong, given what makes them current.
 Install = Callable[[LookupQuery, LookupDone, list[Delta]], None]
@@ -72,6 +76,10 @@ class Load:
     rows: int = 0
     #: Whether that were all.
     complete: bool = False
+    #: A partial change could not be replayed.
+    lost: bool = False
+    #: Conversion of partial changes; None if they cannot be replayed.
+    images: PartialImages | None = None
 
     @property
     def node(self) -> Stored:
@@ -90,9 +98,9 @@ class Load:
     def note(self, deltas: Iterable[TableDelta]) -> bool:
         """Logs what the snapshot does not see of its table; whether that can be."""
         for delta in deltas:
-            if delta.truncated or delta.overflow:
+            if delta.truncated or delta.overflow or (delta.partial and self.images is None):
                 return False
-            if delta.removed or delta.added:
+            if delta.removed or delta.added or delta.partial:
                 self.log.append(delta)
         return True
 
@@ -102,21 +110,33 @@ class Load:
             self.counters["load_redo"] += 1
             for logged in self.log.take(rows):
                 delta = self.chain.function.delta(logged.removed, logged.added)
+                if logged.partial:
+                    delta = self._with_partial(delta, logged.partial)
                 if delta[0] or delta[1]:
                     self.staged.stage(delta)
+            if self.lost:
+                return False
         if self.log.rows or not self.staged.settle(rows):
             return False
         self.staged.end()
         self.counters["loaded"] += 1
         return True
 
+    def _with_partial(self, delta: Delta, changes: list[PartialChange]) -> Delta:
+        assert self.images is not None
+        assert isinstance(self.staged, Twin)
+        change = self.images.change_of(self.staged.twin, changes)
+        self.lost = self.lost or bool(change.lost)
+        return consolidate((delta[0] + change.delta[0], delta[1] + change.delta[1]))
+
 
 class Loads:
     """All loads under way."""
 
     def __init__(
-        self, staging: Staging, install: Install, logs: Callable[[], RedoLog], counters: "Counter[str]"
+        self, graph: Graph, staging: Staging, install: Install, logs: Callable[[], RedoLog], counters: "Counter[str]"
     ) -> None:
+        self._graph = graph
         self._staging = staging
         self._install = install
         self._logs = logs
@@ -132,7 +152,13 @@ class Loads:
             return False
         staged = self._staging.staged_for(sent.node) or Gathered(sent, event, self._install)
         load = Load(sent, event, sent.chain, self._logs(), staged, self._counters)
-        load.note(unseen)
+        images = self._graph.images_of(sent.chain)
+        if isinstance(staged, Twin) and isinstance(staged.twin, Store) and images.unique is not None:
+            load.images = images
+        if not load.note(unseen):
+            load.log.close()
+            staged.abandon()
+            return False
         self._counters["load_from_ring"] += bool(unseen)
         self.under_way[sent.id] = load
         return True

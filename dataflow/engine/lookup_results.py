@@ -197,7 +197,10 @@ class LookupResults:
         ended = self._backfills.work(event.rows, self._context.applied)
         if ended is None:
             return
-        if ended.error is None:
+        if ended.repeated is not None:
+            self._counters["load_truncated"] += 1
+            self._repeat(ended.repeated)
+        elif ended.error is None:
             self._demands.landed([ended.flight], ended.rows)
         else:
             self._demands.give_up(self._demands.waiting_for([ended.flight]), ended.error, ended.node)

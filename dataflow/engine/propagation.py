@@ -5,7 +5,7 @@ Nothing is published before everything went through; what met a hole on its way 
 Not here: who reads (`upquery`), what the leaf store does with changes (`service.leaf_store`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from dataflow.engine.context import Context
@@ -19,7 +19,10 @@ from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Leaf, Stored,
 from dataflow.engine.ranking import Ranking
 from dataflow.errors import contained
 from dataflow.ops.block import InputChange
-from dataflow.types import Delta, NodeId
+from dataflow.state.materialization import consolidate
+from dataflow.types import Delta, NodeId, PartialChange
+
+_NOTHING: Delta = ([], [])
 
 
 class Propagation:
@@ -46,13 +49,19 @@ class Propagation:
         self._failed: list[tuple[Stored, Exception]] = []
 
     def apply_transactions(self, transactions: list[Transaction]) -> None:
-        """Applies committed transactions as one."""
-        tables = _by_table(transactions)
+        """Applies committed transactions, as one up to the next that has partial changes."""
+        for together in _runs(transactions):
+            self._apply_together(_by_table(together))
+
+    def _apply_together(self, tables: dict[str, TableDelta]) -> None:
+        own: dict[NodeId, Delta] = {}
         for table, delta in tables.items():
             if delta.overflow:
                 self._forget_table(table)
+            if delta.partial:
+                own.update(self._resolve(table, delta.partial))
         self._spoiled = {}
-        targets = self._propagate(tables)
+        targets = self._propagate(tables, own)
         self._evictions.spoil(self._spoiled.values())
         for target in targets:
             self._evictions.evict(*target)
@@ -68,12 +77,28 @@ class Propagation:
         for node in list(self._graph.over(table)):
             self._evictions.evict_all(node)
 
-    def _propagate(self, tables: dict[str, TableDelta]) -> list[Target]:
+    def _resolve(self, table: str, changes: list[PartialChange]) -> dict[NodeId, Delta]:
+        """Returns what partial changes of a table are for each node over it, after evicting what they leave unknown."""
+        found: dict[NodeId, Delta] = {}
+        lost: dict[Target, None] = {}
+        for chain in self._graph.by_table.get(table, ()):
+            images = self._graph.images_of(chain)
+            for child in chain.children:
+                change = images.change_of(child, changes)
+                found[child.id] = change.delta
+                lost.update(dict.fromkeys(change.lost))
+        self._counters["partial_changes"] += len(changes)
+        self._counters["partial_evicted"] += len(lost)
+        for target in lost:
+            self._evictions.evict(*target)
+        return found
+
+    def _propagate(self, tables: dict[str, TableDelta], own: dict[NodeId, Delta]) -> list[Target]:
         deltas: dict[NodeId, Delta] = {}
         dirty: list[NodeId] = []
         for table, change in tables.items():
             for chain in self._graph.by_table.get(table, ()):
-                self._enter(chain, change, deltas, dirty)
+                self._enter(chain, change, own, deltas, dirty)
         to_evict: list[Target] = []
         done: set[NodeId] = set()
         while dirty:
@@ -108,15 +133,24 @@ class Propagation:
             self._spoil(block.children, error)
             return []
 
-    def _enter(self, chain: ChainNode, change: TableDelta, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
+    def _enter(
+        self,
+        chain: ChainNode,
+        change: TableDelta,
+        own: dict[NodeId, Delta],
+        deltas: dict[NodeId, Delta],
+        dirty: list[NodeId],
+    ) -> None:
         try:
             delta = chain.function.delta(change.removed, change.added)
         except Exception as error:
             self._spoil(chain.children, error)
             return
-        if delta[0] or delta[1] or change.truncated:
-            for child in chain.children:
-                self._absorb(child, delta, change.truncated, deltas, dirty)
+        for child in chain.children:
+            removed, added = own.get(child.id, _NOTHING)
+            total = consolidate((delta[0] + removed, delta[1] + added)) if removed or added else delta
+            if total[0] or total[1] or change.truncated:
+                self._absorb(child, total, change.truncated, deltas, dirty)
 
     def _spoil(self, nodes: Sequence[Stored], error: Exception) -> None:
         """A row came for which an expression fails, as it does upstream. What these nodes hold is looked up again: a
@@ -172,6 +206,21 @@ class Propagation:
                     made[node.id] = InputChange(node.materialization, delta)
                 changes.append(made[node.id])
         return changes
+
+
+def _runs(transactions: list[Transaction]) -> Iterator[list[Transaction]]:
+    """Splits transactions so that one with partial changes, whose old rows are those before it, is alone."""
+    together: list[Transaction] = []
+    for transaction in transactions:
+        if any(delta.partial for delta in transaction.tables.values()):
+            if together:
+                yield together
+            yield [transaction]
+            together = []
+        else:
+            together.append(transaction)
+    if together:
+        yield together
 
 
 def _by_table(transactions: list[Transaction]) -> dict[str, TableDelta]:

@@ -60,4 +60,4 @@ class MemoryLog:
 
 
 def _rows_of(delta: TableDelta) -> int:
-    return len(delta.removed) + len(delta.added)
+    return len(delta.removed) + len(delta.added) + len(delta.partial)

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import LookupQuery
+from dataflow.engine.graph import Graph
 from dataflow.engine.installation import redo_deltas
 from dataflow.engine.nodes import ChainNode, GroupingNode
 from dataflow.engine.ring import Ring
 from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog
+from dataflow.state.coverage import Coverage
 from dataflow.state.index import key_function
 from dataflow.types import Columns, Delta, Key, Row, columns_of
 
@@ -41,14 +42,16 @@ class Verdict:
 class UncertainVisibility:
     """Judges what lookups brought."""
 
-    def __init__(self, ring: Ring, catalog: Catalog) -> None:
+    def __init__(self, ring: Ring, graph: Graph) -> None:
         self._ring = ring
-        self._catalog = catalog
+        self._graph = graph
 
     def judge(self, sent: LookupQuery, result: LookupDone, unseen: list[TableDelta]) -> Verdict:
         """Judges a result, given the changes that its snapshot does not see for sure."""
         chain, snapshot = sent.chain, result.snapshot
         if snapshot.exact:
+            if any(delta.partial for delta in unseen):
+                return self._redo_partial(sent, result.rows, unseen)
             return Verdict(redo_deltas(chain, unseen))
         if any(map(_hides_rows, unseen)):
             return Verdict([], sent.keys)
@@ -61,12 +64,29 @@ class UncertainVisibility:
             return Verdict(redo_deltas(chain, unseen), touched)
         return Verdict([last_images(result.rows, redo_deltas(chain, since), unique)], replaced=True)
 
+    def _redo_partial(self, sent: LookupQuery, rows: list[Row], unseen: list[TableDelta]) -> Verdict:
+        """Judges a result, given changes of whose old rows the stream carried a part."""
+        images = self._graph.images_of(sent.chain)
+        of_groups = isinstance(sent.node, GroupingNode)
+        redo = images.redo([] if of_groups else rows, unseen)
+        unknown = redo.unknown
+        if of_groups:
+            unknown = unknown + [images.shown(before) for delta in unseen for before, _ in delta.partial]
+        again: dict[Key, None] = {}
+        columns = _source_columns(sent)
+        among = Coverage(columns)
+        for key in sent.keys:
+            among.add(key)
+        for row in unknown:
+            again.update(dict.fromkeys(among.agreeing(*images.known_part(columns, row))))
+        return Verdict([delta for delta in redo.deltas if delta[0] or delta[1]], list(again))
+
     def _unique(self, sent: LookupQuery, chain: ChainNode) -> Columns | None:
         """Positions of a unique key of the table in the rows that were looked up; None if they have none."""
         if isinstance(sent.node, GroupingNode):
             return None
         shown = {c.index: at for at, c in enumerate(chain.relation.columns) if isinstance(c, ColumnRef)}
-        keys = self._catalog.tables[chain.table].keys
+        keys = self._graph.catalog.tables[chain.table].keys
         return next((tuple(shown[c] for c in key) for key in keys if shown.keys() >= set(key)), None)
 
 
@@ -82,13 +102,17 @@ def last_images(rows: list[Row], deltas: list[Delta], unique: Columns) -> Delta:
 
 
 def _hides_rows(delta: TableDelta) -> bool:
-    return delta.truncated or delta.overflow
+    return delta.truncated or delta.overflow or bool(delta.partial)
+
+
+def _source_columns(sent: LookupQuery) -> Columns:
+    """The columns of the chain that a lookup's keys are values of."""
+    if isinstance(sent.node, GroupingNode):
+        return tuple(sent.node.relation.group[c] for c in sent.columns)
+    return sent.columns
 
 
 def _touched(sent: LookupQuery, deltas: list[Delta]) -> set[Key]:
     """The keys that were looked up and that have rows in `deltas`."""
-    columns = sent.columns
-    if isinstance(sent.node, GroupingNode):
-        columns = tuple(sent.node.relation.group[c] for c in columns)
-    key_of = key_function(columns, sent.chain.types)
+    key_of = key_function(_source_columns(sent), sent.chain.types)
     return {key_of(row) for delta in deltas for rows in delta for row in rows}.intersection(sent.keys)

@@ -15,6 +15,7 @@ from dataflow.plan.rules.distribute_unions import distribute_unions
 from dataflow.plan.rules.held_inputs import by_parts, keep_default_rows
 from dataflow.plan.rules.join_conditions import join_conditions
 from dataflow.plan.rules.merge_blocks import merge_blocks
+from dataflow.plan.rules.old_rows import with_old_rows
 from dataflow.plan.rules.outer_joins import simplify_outer_joins
 from dataflow.plan.rules.prune_columns import prune
 from dataflow.plan.rules.push_predicates import push_predicates
@@ -55,7 +56,7 @@ def optimize(view: View, catalog: Catalog) -> View:
         relation = bottom_up(rule, relation, catalog)
     view = _pruned(with_total_order(replace(view, relation=as_source(relation)), catalog))
     view = with_coarser_key(view, catalog)
-    return replace(view, relation=by_parts(view.relation, view.key_columns))
+    return with_old_rows(replace(view, relation=by_parts(view.relation, view.key_columns)), catalog)
 
 
 def _pruned(view: View) -> View:

@@ -8,11 +8,16 @@ Not here: SQL types (`sql_type`), scalar expressions (`dataflow.scalar`).
 """
 
 from collections.abc import Iterable
-from typing import NewType, Protocol
+from typing import Any, NewType, Protocol
 
 Value = str | None
 #: One value per column, in the column order of its relation.
 Row = tuple[Value, ...]
+#: A value that the change stream does not carry. Only rows of a `PartialChange` have some.
+UNKNOWN: Any = ...
+#: A table's row that existed before a transaction: its before image, in which at least the columns of the table's
+#: identity are known, and its after image, None if it was deleted.
+PartialChange = tuple[Row, Row | None]
 #: Normal forms, one per key column; ``()`` is the key of everything (a full materialization).
 Key = tuple[Value, ...]
 #: Columns of a relation, as indexes into its rows.

@@ -23,6 +23,10 @@ class Configuration:
     odd_numbers: bool = False
     #: Which kind of upstream it is (`visibility.KINDS`).
     upstream: str = "postgres"
+    #: Columns of the replica identity, by table whose old rows the stream carries in part.
+    identities: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    #: Plans materialize what changes of these tables need (`plan.rules.old_rows`), as the planner has them do.
+    old_rows: bool = False
     #: Names of the views that are installed, in any number of copies.
     views: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)

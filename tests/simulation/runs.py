@@ -16,6 +16,7 @@ from typing import Any
 
 from load.micro.policies import DEFAULT, POLICIES
 from tests.simulation.configuration import Configuration
+from tests.simulation.identities import CHOICES, any_identities
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.refreshed_views import EARLY_REFRESHED, LATE_REFRESHED, REFRESHED
 from tests.simulation.simulation import Simulation
@@ -71,6 +72,8 @@ UPSTREAMS = ("postgres", "postgres", "mariadb", "mysql", "mysql_unordered")
 #: What must have happened in any 10,000 steps, by the engine's own count.
 PROOFS = (
     "redo",
+    "partial_changes",
+    "partial_evicted",
     "forward_hole",
     "padding",
     "refill",
@@ -138,6 +141,8 @@ class Focus:
     upstreams: tuple[str, ...] = UPSTREAMS
     #: Views are kept whole, and that is loaded and derived in slices.
     whole: bool = False
+    #: Old rows of all tables that have keys are streamed in part, and plans materialize what that needs, or do not.
+    old_rows: bool | None = None
 
     def narrow(self, configuration: Configuration) -> None:
         """Applies it."""
@@ -148,6 +153,9 @@ class Focus:
         if self.whole:
             configuration.loads = configuration.whole = True
             configuration.limits["derive_rows"] = configuration.seed % 3
+        if self.old_rows is not None:
+            configuration.identities = {table: choices[0] for table, choices in CHOICES.items()}
+            configuration.old_rows = self.old_rows
         configuration.upstream = upstream_of(configuration.seed, self.upstreams)
 
 
@@ -183,7 +191,7 @@ def configure(seed: int) -> Configuration:
     limits |= {name: rng.choice(values) for name, values in MEMORY_LIMITS.items() if rng.random() < 0.2}
     policy = rng.choice((DEFAULT, *POLICIES))
     installed = tuple(dict.fromkeys(views))
-    faults = Random(f"faults {seed}")
+    faults, identities = Random(f"faults {seed}"), Random(f"identities {seed}")
     weights["fault"] = faults.choice((0, 0, 0.5, 3))
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
     limits["unawaited_looks"] = faults.choice((1, 1, 2))
@@ -199,6 +207,8 @@ def configure(seed: int) -> Configuration:
         foreign_keys,
         odd_numbers,
         upstream_of(seed),
+        any_identities(identities),
+        identities.random() < 0.7,
         installed,
         limits,
         limit_rows,

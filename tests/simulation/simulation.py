@@ -69,6 +69,7 @@ from dataflow.engine.limits import Limits
 from dataflow.engine.outstanding import CROSSED, NOT_ENDED
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types, table_of
 from dataflow.plan.parts import Interval, Lookup
+from dataflow.plan.rules.old_rows import with_old_rows
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
 from load.micro.policies import by_name
@@ -103,7 +104,7 @@ class Simulation:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.rng = Random(configuration.seed)
-        self.world = World(configuration.variant, self.rng, configuration.upstream)
+        self.world = World(configuration.variant, self.rng, configuration.upstream, configuration.identities)
         self.steps = 0
         self.counters: Counter[str] = Counter()
         self.trace: list[str] | None = None
@@ -485,6 +486,8 @@ class Simulation:
             view_id = ViewId(self.last_id)
             late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
             view = rng.choice(late if late and rng.random() < 0.5 else candidates)
+            if self.configuration.old_rows and view.name not in REFRESHED:
+                view = with_old_rows(view, self.world.catalog)
             self.views[view_id] = view
             self.whole |= {view_id} if self.configuration.any_whole(rng) else set()
             self.install(view_id)

@@ -20,12 +20,15 @@ Not here: when what happens (`simulation`), what snapshots say (`visibility`), w
 from collections.abc import Set
 from dataclasses import dataclass, field
 from random import Random
+from types import MappingProxyType
 
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.plan.nodes import Chain, column_types
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Table
 from dataflow.types import Key, Position, Row, Snapshot
+from tests.simulation.identities import Identities, with_identities
+from tests.simulation.identities import streamed as streamed_in_part
 from tests.simulation.oracle import compiled
 from tests.simulation.oracle_values import ERROR, normals_of
 from tests.simulation.ordered import RowOrder
@@ -96,10 +99,13 @@ class LookupResult:
 class World:
     """The upstream. What runs now sees what is committed and not in limbo."""
 
-    def __init__(self, variant: SchemaVariant, rng: Random, kind: str = "postgres") -> None:
+    def __init__(
+        self, variant: SchemaVariant, rng: Random, kind: str = "postgres", identities: Identities = MappingProxyType({})
+    ) -> None:
         self.variant = variant
+        self.identities = identities
         self.visibility: Visibility = KINDS[kind](self)
-        self.catalog = CATALOG
+        self.catalog = with_identities(CATALOG, identities)
         #: By table, those that writers are held to.
         self.foreign_keys = enforced(variant)
         #: All row versions that some snapshot of now or later may see.
@@ -189,6 +195,8 @@ class World:
         stream = {table: delta for table, delta in transaction.stream.items() if table in self.published}
         if overflow:
             stream = {table: TableDelta(truncated=d.truncated, overflow=True) for table, d in stream.items()}
+        for table in sorted(stream.keys() & self.identities.keys()):
+            stream[table] = streamed_in_part(stream[table], tuple(self.identities[table]), rng)
         streamed = Transaction(self.visibility.logged(transaction.id, rng), self.wal, stream)
         self.log.append(Committed(streamed, changes))
         self.ends[transaction.id] = self.wal

@@ -99,10 +99,10 @@ def _splice_left(block: Block, position: int, inner: Block) -> Block | None:
         return _with_input(block, position, replace(block.inputs[position], relation=composed))
     if inner.predicate is not None or not all(isinstance(c, ColumnRef) for c in inner.columns):
         return None
-    return _projected(block, position, relation, [c.index for c in inner.columns if isinstance(c, ColumnRef)])
+    return projected(block, position, relation, [c.index for c in inner.columns if isinstance(c, ColumnRef)])
 
 
-def _projected(block: Block, position: int, relation: Relation, places: list[int]) -> Block:
+def projected(block: Block, position: int, relation: Relation, places: list[int]) -> Block:
     """Column c of the input at `position` is column places[c] of `relation` instead."""
 
     start, width = offsets(block.inputs)[position], len(places)

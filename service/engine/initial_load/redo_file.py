@@ -18,7 +18,10 @@ from pathlib import Path
 from struct import Struct
 
 from dataflow.engine.events import TableDelta
-from dataflow.types import Row
+from dataflow.types import PartialChange, Row
+
+#: Removed rows, added rows, and partial changes.
+_Part = tuple[list[Row], list[Row], list[PartialChange]]
 
 PREFIX = "upquery-redo-"
 #: Size of the buffers for writing and reading, and maximum rows of a frame: a transaction may have any number.
@@ -61,9 +64,9 @@ class RedoFile:
     def append(self, delta: TableDelta) -> None:
         if self._is_broken:
             return
-        for removed, added in _frames(delta):
-            frame = marshal.dumps((removed, added))
-            rows = len(removed) + len(added)
+        for part in _frames(delta):
+            frame = marshal.dumps(part)
+            rows = _rows(part)
             self._new.append(_HEADER.pack(len(frame), rows) + frame)
             self._new_bytes += len(frame)
             self._rows += rows
@@ -78,10 +81,10 @@ class RedoFile:
             if not self._old:
                 break
             frame = self._old.popleft()
-            removed, added = marshal.loads(memoryview(frame)[_HEADER.size :])
-            taken.append(TableDelta(removed, added))
-            rows -= len(removed) + len(added)
-            self._rows -= len(removed) + len(added)
+            part = removed, added, partial = marshal.loads(memoryview(frame)[_HEADER.size :])
+            taken.append(TableDelta(removed, added, partial=partial))
+            rows -= _rows(part)
+            self._rows -= _rows(part)
         return taken or [TableDelta()]
 
     def close(self) -> None:
@@ -145,15 +148,21 @@ class RedoFile:
         return at
 
 
-def _frames(delta: TableDelta) -> Iterator[tuple[list[Row], list[Row]]]:
-    """Splits a delta into frames, removed rows before added ones."""
-    if len(delta.removed) + len(delta.added) <= FRAME_ROWS:
-        yield delta.removed, delta.added
+def _rows(part: _Part) -> int:
+    removed, added, partial = part
+    return len(removed) + len(added) + len(partial)
+
+
+def _frames(delta: TableDelta) -> Iterator[_Part]:
+    """Splits a delta into frames. Removed rows precede added ones; partial changes, whose identities may be those of
+    rows added with them, stay together."""
+    if delta.partial or len(delta.removed) + len(delta.added) <= FRAME_ROWS:
+        yield delta.removed, delta.added, delta.partial
         return
     for start in range(0, len(delta.removed), FRAME_ROWS):
-        yield delta.removed[start : start + FRAME_ROWS], []
+        yield delta.removed[start : start + FRAME_ROWS], [], []
     for start in range(0, len(delta.added), FRAME_ROWS):
-        yield [], delta.added[start : start + FRAME_ROWS]
+        yield [], delta.added[start : start + FRAME_ROWS], []
 
 
 def _nameless(directory: Path) -> int:

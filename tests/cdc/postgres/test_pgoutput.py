@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from cdc.change import CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.change import UNKNOWN, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.postgres.pgoutput import Decoder, MalformedStream
 
 OID = 16384
@@ -25,9 +25,14 @@ def commit(lsn: int = 100) -> bytes:
 
 
 def relation(
-    columns: tuple[str, ...] = COLUMNS, identity: str = "f", name: str = "items", oid: int = OID, kind: int = 25
+    columns: tuple[str, ...] = COLUMNS,
+    identity: str = "f",
+    name: str = "items",
+    oid: int = OID,
+    kind: int = 25,
+    key: tuple[str, ...] = COLUMNS,
 ) -> bytes:
-    described = b"".join(b"\1" + c.encode() + b"\0" + pack("!Ii", kind, -1) for c in columns)
+    described = b"".join(pack("!B", c in key) + c.encode() + b"\0" + pack("!Ii", kind, -1) for c in columns)
     return b"R" + pack("!I", oid) + f"public\0{name}\0{identity}".encode() + pack("!H", len(columns)) + described
 
 
@@ -212,25 +217,62 @@ def test_keepalives_do_not_pass_a_transaction_in_part() -> None:
     assert made.position == 108
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [relation(identity="d"), insert(*ROW)],
-        [relation(identity="i"), delete("1", None, None, marker=b"K")],
-        [relation(), b"U" + pack("!I", OID) + b"N" + tuple_of(ROW)],
-        [relation(), delete("1", None, None, marker=b"K")],
-    ],
-)
-def test_without_full_identity(messages: list[bytes]) -> None:
-    """The notice has the statement, once, by the Relation message or a row without old values."""
+def test_a_table_without_an_identity() -> None:
+    """The notice has the statement, once."""
     made = decoder()
-    told = decode(made, begin(), *messages, commit(), begin(), insert(*ROW), commit())
-    assert [c for t in told for c in t.tables.values() if not c.overflow] == []
+    found = decode(
+        made, begin(), relation(identity="d", key=()), insert(*ROW), commit(), begin(), insert(*ROW), commit()
+    )
+    assert [c for t in found for c in t.tables.values() if not c.overflow] == []
     (notice,) = made.take_notices()
     assert notice == SchemaNotice(NAME, notice.reason)
     assert "ALTER TABLE public.items REPLICA IDENTITY FULL;" in notice.reason
     (again,) = decode(made, begin(), relation(), insert(*ROW), commit())
     assert again.tables[NAME].added == [ROW]
+
+
+def test_old_rows_in_part() -> None:
+    """With an identity of some columns, old rows have these only, and unchanged TOASTed values are unknown."""
+    (only,) = decode(
+        decoder(),
+        begin(),
+        relation(identity="d", key=("id",)),
+        insert("1", "a", "x"),
+        b"U" + pack("!I", OID) + b"N" + tuple_of(("2", "b", UNCHANGED)),
+        update(("3", None, None), ("4", "c", "z"), marker=b"K"),
+        delete("5", None, None, marker=b"K"),
+        b"U" + pack("!I", OID) + b"N" + tuple_of(("1", "e", UNCHANGED)),
+        commit(),
+    )
+    assert only.tables[NAME] == TableChange(
+        added=[("1", "e", "x")],
+        partial=[
+            (("2", UNKNOWN, UNKNOWN), ("2", "b", UNKNOWN)),
+            (("3", UNKNOWN, UNKNOWN), ("4", "c", "z")),
+            (("5", UNKNOWN, UNKNOWN), None),
+        ],
+    )
+
+
+def test_an_identity_that_changes_within_a_transaction() -> None:
+    """Rows with and without old values do not mix: any row may have changed."""
+    (only,) = decode(
+        decoder(),
+        begin(),
+        relation(),
+        delete(*ROW),
+        relation(identity="d", key=("id",)),
+        delete("2", None, None, marker=b"K"),
+        commit(),
+    )
+    assert only.tables[NAME] == TableChange(overflow=True)
+
+
+def test_a_row_without_its_old_values() -> None:
+    """A change that lacks the old row although the identity is full makes any row of the table a changed one."""
+    for message in (b"U" + pack("!I", OID) + b"N" + tuple_of(ROW), delete("1", None, None, marker=b"K")):
+        (only,) = decode(decoder(), begin(), relation(), message, commit())
+        assert only.tables[NAME] == TableChange(overflow=True)
 
 
 def test_types_are_compared_where_the_layout_has_them() -> None:

@@ -1,0 +1,74 @@
+"""Replica identities: tables of which the stream carries old rows in part.
+
+A change of such a table has the old values of the identity's columns, and of a new row everything but some values that
+did not change (PostgreSQL: TOASTed ones). The tables and their identities are drawn for a run; some transactions carry
+whole rows all the same, as before an ALTER TABLE … REPLICA IDENTITY.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+from dataflow.engine.events import TableDelta
+from dataflow.schema import Catalog
+from dataflow.types import UNKNOWN, Columns, PartialChange, Row, columns_of
+
+#: Columns of the identity by table; a table that is missing has whole old rows.
+Identities = Mapping[str, Columns]
+
+#: Identities that a table can have: its primary key, or an index that begins with it.
+CHOICES: dict[str, tuple[Columns, ...]] = {
+    "public.users": ((0,), (0, 1)),
+    "public.stories": ((0,), (0,), (0, 1)),
+    "public.comments": ((0,), (0,), (0, 1)),
+    "public.tags": ((0, 1),),
+}
+
+
+def any_identities(rng: Random) -> dict[str, Columns]:
+    """The identities of one run; none in most."""
+    if rng.random() < 0.6:
+        return {}
+    return {table: rng.choice(choices) for table, choices in CHOICES.items() if rng.random() < 0.8}
+
+
+def with_identities(catalog: Catalog, identities: Identities) -> Catalog:
+    """The catalog, with the identities of its tables."""
+    tables = {
+        name: replace(table, identity=tuple(identities[name]) if name in identities else None)
+        for name, table in catalog.tables.items()
+    }
+    return replace(catalog, tables=tables)
+
+
+def streamed(delta: TableDelta, identity: Columns, rng: Random) -> TableDelta:
+    """A transaction's net change of a table as the stream carries it."""
+    if delta.overflow or not delta.removed or rng.random() < 0.1:
+        return delta
+    by_identity = {columns_of(row, identity): row for row in delta.added}
+    pairs = [(row, by_identity.pop(columns_of(row, identity), None)) for row in delta.removed]
+    added = list(by_identity.values())
+    partial: list[PartialChange] = []
+    for old, new in pairs:
+        if new is None and added and rng.random() < 0.5:
+            # An update of the identity itself.
+            new = added.pop(rng.randrange(len(added)))
+        partial.append((_known(old, identity), None if new is None else _sent(old, new, identity, rng)))
+    rng.shuffle(partial)
+    return TableDelta([], added, partial=partial)
+
+
+def _known(row: Row, identity: Columns) -> Row:
+    """The part of an old row that the stream carries."""
+    return tuple([value if column in identity else UNKNOWN for column, value in enumerate(row)])
+
+
+def _sent(old: Row, new: Row, identity: Columns, rng: Random) -> Row:
+    """A new row without some of the values that did not change."""
+    omitted = rng.choice((0, 0, 0.5, 1))
+    return tuple(
+        [
+            UNKNOWN if value == old[column] and column not in identity and rng.random() < omitted else value
+            for column, value in enumerate(new)
+        ]
+    )

@@ -1,0 +1,78 @@
+"""Engines that misread changes of which the stream carries a part; see `table`."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from dataflow.engine import loads
+from dataflow.engine.invalidation import Invalidator
+from dataflow.engine.partial_images import PartialImages
+from dataflow.types import UNKNOWN, Row
+
+
+def old_row_stays() -> AbstractContextManager[Any]:
+    """Keys that an old row may be under are not evicted."""
+    original = PartialImages._keys_under
+
+    def mutant(self: PartialImages, node: Any, row: Row) -> Any:
+        known = sum(value is not UNKNOWN for value in row)
+        return () if known <= len(self.table.identity or ()) else original(self, node, row)
+
+    return patch.object(PartialImages, "_keys_under", mutant)
+
+
+def old_row_stays_in_its_store() -> AbstractContextManager[Any]:
+    """An old row that a store has is not taken away."""
+    original = PartialImages._apply
+
+    def mutant(self: PartialImages, node: Any, before: Row, after: Row | None, found: Any) -> None:
+        removed = len(found.delta[0])
+        original(self, node, before, after, found)
+        del found.delta[0][removed:]
+
+    return patch.object(PartialImages, "_apply", mutant)
+
+
+def omitted_values_are_null() -> AbstractContextManager[Any]:
+    """Values that a new row shares with the old one become NULL."""
+
+    def mutant(_self: Any, after: Row, _held: Row | None) -> Row:
+        return tuple([None if value is UNKNOWN else value for value in after])
+
+    return patch.object(PartialImages, "_completed", mutant)
+
+
+def unknown_rows_of_a_lookup_ignored() -> AbstractContextManager[Any]:
+    """A lookup's keys are not looked up again for rows that are known in part."""
+    original = PartialImages.redo
+
+    def mutant(self: PartialImages, rows: list[Row], unseen: Any) -> Any:
+        found = original(self, rows, unseen)
+        found.unknown.clear()
+        return found
+
+    return patch.object(PartialImages, "redo", mutant)
+
+
+def old_row_of_a_lookup_stays() -> AbstractContextManager[Any]:
+    """A row that a lookup found, and that changed since, is not taken away."""
+    return patch.object(PartialImages, "_image", lambda *_: None)
+
+
+def old_row_of_a_load_stays() -> AbstractContextManager[Any]:
+    """A load replays the new rows only."""
+
+    def mutant(self: Any, delta: Any, changes: Any) -> Any:
+        change = self.images.change_of(self.staged.twin, changes)
+        return delta[0], delta[1] + change.delta[1]
+
+    return patch.object(loads.Load, "_with_partial", mutant)
+
+
+def stale_key_of_an_old_row() -> AbstractContextManager[Any]:
+    """Keys of a refreshed view that an old row may be under are not stale."""
+
+    def mutant(_: Invalidator, delta: Any) -> Any:
+        return [after for _, after in delta.partial if after is not None]
+
+    return patch.object(Invalidator, "_partly_changed", mutant)
