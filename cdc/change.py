@@ -17,9 +17,9 @@ from cdc.column_type import ColumnType
 UNKNOWN: Any = ...
 #: A row as the upstream prints it, one text (or None) per column.
 ChangedRow = tuple[str | None, ...]
-#: A row that existed before the transaction: its before image, of which at least the identity's columns are known, and
-#: its after image, None if it was deleted.
-PartialChange = tuple[ChangedRow, ChangedRow | None]
+#: A row's image before a transaction, in which at least the identity's columns are known, None if it did not exist; and
+#: after it, None if it was deleted. Values that are unknown after a transaction are those from before it.
+PartialChange = tuple[ChangedRow | None, ChangedRow | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class RowImages:
         added: list[ChangedRow] = []
         partial: list[PartialChange] = []
         for before, after in self._entries:
-            if before is not None:
+            if before is not None or (after is not None and UNKNOWN in after):
                 partial.append((before, after))
             elif after is not None:
                 added.append(after)

@@ -55,12 +55,10 @@ class Invalidator:
     def _partly_changed(self, delta: TableDelta) -> Iterable[Row]:
         """Before and after images of changed rows, but for changes of columns that are not read."""
         for before, after in delta.partial:
-            if after is None:
-                yield before
-            else:
-                seen = columns_of(before, self._columns)
-                if UNKNOWN in seen or seen != columns_of(after, self._columns):
-                    yield from (before, after)
+            images = [image for image in (before, after) if image is not None]
+            seen = [columns_of(image, self._columns) for image in images]
+            if len(images) < 2 or UNKNOWN in seen[0] or seen[0] != seen[1]:
+                yield from images
 
     def _keys_of_image(self, image: Row, among: Coverage) -> Iterable[Key]:
         known = [i for i, column in enumerate(self._key_columns) if image[column] is not UNKNOWN]

@@ -90,10 +90,12 @@ class PartialImages:
                 found.lost += _every_key(node)
         return found
 
-    def _apply(self, node: Stored, before: Row, after: Row | None, found: NodeChange) -> None:
+    def _apply(self, node: Stored, before: Row | None, after: Row | None, found: NodeChange) -> None:
         held: Row | None = None
         identity = self._identity(before)
-        if identity is None or self.unique is None or not isinstance(node, Store):
+        if before is None:
+            pass
+        elif identity is None or self.unique is None or not isinstance(node, Store):
             found.lost += self._keys_under(node, self.shown(before))
         else:
             for held in node.materialization.require_index(self.unique).get(identity):
@@ -126,7 +128,7 @@ class PartialImages:
             held = [self._image(images, before) for before, _ in delta.partial]
             removed += [row for row in held if row is not None]
             for (before, after), row in zip(delta.partial, held, strict=True):
-                if self._identity(before) is None:
+                if before is not None and self._identity(before) is None:
                     found.unknown.append(self.shown(before))
                 complete = None if after is None else self._completed(after, row)
                 if complete is not None:
@@ -140,7 +142,7 @@ class PartialImages:
             found.deltas.append((removed, added))
         return found
 
-    def _image(self, images: _Images, before: Row) -> Row | None:
+    def _image(self, images: _Images, before: Row | None) -> Row | None:
         identity = self._identity(before)
         return None if identity is None else images.get(identity)
 
@@ -155,8 +157,8 @@ class PartialImages:
         """Returns the chain's row of a table's row, known in part."""
         return tuple([UNKNOWN if base is None else row[base] for base in self._base])
 
-    def _identity(self, before: Row) -> Key | None:
-        if self._identity_of is None or self.unique is None:
+    def _identity(self, before: Row | None) -> Key | None:
+        if before is None or self._identity_of is None or self.unique is None:
             return None
         row = self.shown(before)
         return None if any(row[column] is UNKNOWN for column in self.unique) else self._identity_of(row)

@@ -71,7 +71,9 @@ class UncertainVisibility:
         redo = images.redo([] if of_groups else rows, unseen)
         unknown = redo.unknown
         if of_groups:
-            unknown = unknown + [images.shown(before) for delta in unseen for before, _ in delta.partial]
+            unknown = unknown + [
+                images.shown(before) for delta in unseen for before, _ in delta.partial if before is not None
+            ]
         again: dict[Key, None] = {}
         columns = _source_columns(sent)
         among = Coverage(columns)

@@ -15,9 +15,9 @@ Value = str | None
 Row = tuple[Value, ...]
 #: A value that the change stream does not carry. Only rows of a `PartialChange` have some.
 UNKNOWN: Any = ...
-#: A table's row that existed before a transaction: its before image, in which at least the columns of the table's
-#: identity are known, and its after image, None if it was deleted.
-PartialChange = tuple[Row, Row | None]
+#: Images of a table's row: before a transaction, where at least the columns of the table's identity are known, None if
+#: it did not exist; and after it, None if it was deleted. Values that are unknown after it are those from before.
+PartialChange = tuple[Row | None, Row | None]
 #: Normal forms, one per key column; ``()`` is the key of everything (a full materialization).
 Key = tuple[Value, ...]
 #: Columns of a relation, as indexes into its rows.

@@ -54,6 +54,9 @@ def streamed(delta: TableDelta, identity: Columns, rng: Random) -> TableDelta:
             # An update of the identity itself.
             new = added.pop(rng.randrange(len(added)))
         partial.append((_known(old, identity), None if new is None else _sent(old, new, identity, rng)))
+    if added and rng.random() < 0.2:
+        # Values that are the column's default, which MySQL may omit.
+        partial.append((None, _sent(added[-1], added.pop(), identity, rng)))
     rng.shuffle(partial)
     return TableDelta([], added, partial=partial)
 

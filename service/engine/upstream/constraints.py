@@ -23,8 +23,15 @@ def broken(taken: Table, found: Table) -> Iterator[SchemaNotice]:
             f"Columns of {taken.name} have changed their type, labels or NOT NULL constraint: {', '.join(changed)}."
         )
         yield SchemaNotice(taken.name, reason, changed)
+    if _identity(taken) != _identity(found):
+        yield SchemaNotice(taken.name, f"Table {taken.name} has another replica identity.")
     if not _keys(taken) <= _keys(found):
         yield SchemaNotice(taken.name, f"Table {taken.name} lost a unique key.")
+
+
+def _identity(table: Table) -> set[str] | None:
+    """Columns of the replica identity by name; None if old rows are whole."""
+    return None if table.identity is None else {table.columns[i].name for i in table.identity}
 
 
 def _keys(table: Table) -> set[tuple[str, ...]]:

@@ -141,7 +141,8 @@ class Planning:
         except InvalidQuery as error:
             raise found.placed(error) from None
         expires = expires or described.volatile or await beside(found.sql, _clock_read, found, described, self.catalog)
-        expires = expires or await self._not_streamed(session, described)
+        if options.tier != Tier.TTL:
+            expires = expires or await self._not_streamed(session, described)
         if options.tier == Tier.REFRESH and expires is not None:
             raise UnsupportedQuery(f"The view cannot be refreshed on changes of its tables: {expires}")
         ttl_ms = None

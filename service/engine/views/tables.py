@@ -71,11 +71,11 @@ class FollowedTables:
         for finding in await session.check_tables(tables):
             if finding.table is None:
                 continue
-            if not finding.fatal:
-                self._warn(finding)
-            elif finding.code == "replica_identity" and self.settings.set_replica_identity:
+            if finding.code == "replica_identity" and self.settings.set_replica_identity:
                 await session.set_row_identity(finding.table)
                 log.info("replica identity set to FULL", table=finding.table)
+            elif not finding.fatal:
+                self._warn(finding)
             else:
                 refused.setdefault(finding.table, _refusal(finding))
         return refused

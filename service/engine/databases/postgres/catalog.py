@@ -24,12 +24,15 @@ from service.engine.databases.postgres.source_types import load_kinds
 #: What ``atttypmod`` is counted from.
 _MODIFIER_BASE = 4
 
+#: Values of ``pg_class.relreplident`` (PostgreSQL manual, 53.11); any other is no identity.
+_FULL_IDENTITY, _DEFAULT_IDENTITY, _INDEX_IDENTITY = "fdi"
+
 _USER_SCHEMA = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
 _RELKINDS = "('r', 'p', 'f', 'm', 'v')"
 
 #: With the definitions of views. (The definition of a materialized view describes its last refresh only.)
 _TABLES = f"""
-SELECT c.oid, n.nspname, c.relname, c.reltuples,
+SELECT c.oid, n.nspname, c.relname, c.reltuples, c.relreplident::text,
        CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid) END
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA}
@@ -57,7 +60,7 @@ WHERE t.typtype <> 'p'
 """
 
 _INDEXES = f"""
-SELECT i.indrelid, i.indkey::int2[], i.indnkeyatts, i.indisprimary,
+SELECT i.indrelid, i.indkey::int2[], i.indnkeyatts, i.indisprimary AND i.indimmediate, i.indisreplident,
        i.indisunique AND i.indimmediate AND NOT i.indisexclusion, i.indpred IS NULL, m.amname IN ('btree', 'hash')
 FROM pg_catalog.pg_index i
      JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam
@@ -143,13 +146,14 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
         statistics = await _all(connection, _STATISTICS)
         path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
     shapes = {
-        oid: _Shape(Table(qualified_name(schema, name), (), estimated_rows=rows))
-        for oid, schema, name, rows, _ in tables
+        oid: _Shape(Table(qualified_name(schema, name), (), estimated_rows=rows), identity)
+        for oid, schema, name, rows, identity, _ in tables
     }
     for oid, name, number, type_oid, collation, modifier, not_null in columns:
         shapes[oid].add_column(Column(name, types.of(type_oid, collation, modifier), not_null), number)
-    for oid, numbers, key_count, _, unique, whole, plain in indexes:
+    for oid, numbers, key_count, primary, chosen, unique, whole, plain in indexes:
         shapes[oid].add_index(numbers[:key_count], unique and whole, plain and whole)
+        shapes[oid].add_identity(numbers[:key_count], primary, chosen)
     for oid, number, distinct, nulls, most in statistics:
         shapes[oid].add_spread(number, distinct, nulls, most)
     finished = {oid: shape.finished() for oid, shape in shapes.items()}
@@ -225,8 +229,11 @@ async def _all(connection: AsyncConnection, query: str, parameters: Mapping[str,
 class _Shape:
     """Table under construction; columns are identified by ``attnum``, which has gaps."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, identity: str) -> None:
+        """`identity`: ``pg_class.relreplident``."""
         self.table = table
+        self._identity_kind = identity
+        self._identity: tuple[int, ...] | None = None if identity == _FULL_IDENTITY else ()
         self._columns: list[Column] = []
         self._ordinals: dict[int, int] = {}
         self._keys: list[tuple[int, ...]] = []
@@ -251,6 +258,11 @@ class _Shape:
         if usable and leading:
             self._indexes.append(tuple(leading))
 
+    def add_identity(self, numbers: list[int], primary: bool, chosen: bool) -> None:
+        """Takes an index as the replica identity if it is. `chosen`: by ``REPLICA IDENTITY USING INDEX``."""
+        if primary if self._identity_kind == _DEFAULT_IDENTITY else chosen and self._identity_kind == _INDEX_IDENTITY:
+            self._identity = tuple(sorted(self._ordinals[number] for number in numbers))
+
     def add_spread(self, number: int, distinct: float, nulls: float, most: float | None) -> None:
         """Adds statistics of a column. `distinct`: number of values, or if negative their fraction of the rows;
         `nulls`, `most`: fractions of the rows."""
@@ -265,6 +277,7 @@ class _Shape:
             keys=tuple(self._keys),
             indexes=tuple(self._indexes),
             spreads=self._spreads,
+            identity=self._identity,
         )
 
 

@@ -50,7 +50,13 @@ FROM pg_catalog.pg_publication WHERE pubname = %s
 
 _TABLES = """
 SELECT w.name, c.oid IS NOT NULL AS found, c.relkind::text AS kind, c.relpersistence::text AS persistence,
-       c.relreplident = 'f' AS full_identity, row_security_active(c.oid) AS row_security,
+       c.relreplident = 'f' AS full_identity,
+       ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a
+             ON a.attrelid = c.oid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+             WHERE i.indrelid = c.oid AND i.indisvalid AND CASE c.relreplident
+                 WHEN 'd' THEN i.indisprimary AND i.indimmediate WHEN 'i' THEN i.indisreplident ELSE false END
+             ORDER BY a.attnum) AS identity,
+       row_security_active(c.oid) AS row_security,
        EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid) AS has_children,
        has_table_privilege(c.oid, 'SELECT') AS readable,
        ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
@@ -224,7 +230,20 @@ def _table_findings(row: Mapping[str, Any], stored_published: bool) -> Iterator[
             "rights", f"The role lacks the right to read {name}.", f"GRANT SELECT ON {name} TO CURRENT_USER;", name
         )
     if not row["full_identity"]:
-        yield Finding("replica_identity", _identity_sentence(name), replica_identity_statement(name), name)
+        yield _identity_finding(name, row["identity"])
+
+
+def _identity_finding(table: str, identity: list[str]) -> Finding:
+    """Returns the finding about a table whose old rows the stream does not carry whole: fatal if it carries nothing."""
+    fix = replica_identity_statement(table)
+    if not identity:
+        return Finding("replica_identity", identity_reason(table).partition(" Add ")[0], fix, table)
+    columns = ", ".join(identity)
+    reason = (
+        f"The replica identity of {table} is ({columns}): old values of other columns are not in the log. Views that "
+        "need them materialize the table's rows, or evict the keys that an update may affect."
+    )
+    return Finding("replica_identity", reason, fix, table, fatal=False)
 
 
 def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[str, str | None] | None:
@@ -301,7 +320,7 @@ async def check_schema(
                 finding.table, finding.reason if finding.fix is None else f"{finding.reason} Run: {finding.fix}"
             )
             for finding in await check_tables(connection, publication, found)
-            if finding.table is not None and finding.code in lost
+            if finding.table is not None and finding.code in lost and (finding.fatal or finding.code == "publication")
         ]
     ill = {notice.table for notice in notices}
     notices += [notice for notice in _republished(layouts, found) if notice.table not in ill]
@@ -356,10 +375,6 @@ async def set_replica_identity(connection: AsyncConnection, table: str) -> None:
 def replica_identity_statement(table: str) -> str:
     """Returns the statement that makes the stream carry whole old rows."""
     return f"ALTER TABLE {table} REPLICA IDENTITY FULL;"
-
-
-def _identity_sentence(table: str) -> str:
-    return identity_reason(table).partition(" Run: ")[0]
 
 
 async def _rows(connection: AsyncConnection, query: str, *parameters: object) -> list[dict[str, Any]]:
