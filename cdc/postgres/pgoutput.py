@@ -377,8 +377,8 @@ class Decoder:
 def identity_reason(table: str) -> str:
     """Return the sentence, with the remedy, for a table without a replica identity."""
     return (
-        f"{table} has no replica identity, so a publication would make its updates and deletes fail. "
-        f"Add a primary key, or run: ALTER TABLE {table} REPLICA IDENTITY FULL;"
+        f"{table} has no primary key and no other replica identity, so a publication would make its updates and "
+        f"deletes fail. Run: ALTER TABLE {table} REPLICA IDENTITY FULL;"
     )
 
 

@@ -130,7 +130,7 @@ async def _marks(session: UpstreamSession, found: Examination, *, fix: bool) -> 
 
 async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examination, *, fix: bool) -> None:
     for finding in await session.check_tables(tables):
-        if fix and finding.code in SAFE and finding.table is not None:
+        if fix and finding.fatal and finding.code in SAFE and finding.table is not None:
             await session.set_row_identity(finding.table)
             found.fixed.append(finding)
         else:

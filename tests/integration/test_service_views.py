@@ -108,12 +108,33 @@ def test_views_of_the_configuration_are_not_changed_over_http(service: RunningSe
 def test_a_table_without_replica_identity_is_refused_with_the_statement(
     service: RunningService, database: Database
 ) -> None:
-    refused = service.put("note", "SELECT id, body FROM notes WHERE id = :id")
+    """Not for answers that expire, since these need no changes."""
+    database.execute("CREATE TABLE lines (id int, body text)", "INSERT INTO lines VALUES (1, 'x')")
+    sql = "SELECT id, body FROM lines WHERE id = :id"
+    refused = service.put("line", sql)
     assert refused.status_code == 422, refused.text
-    assert "ALTER TABLE public.notes REPLICA IDENTITY FULL" in refused.json()["hint"]
-    database.execute("ALTER TABLE notes REPLICA IDENTITY FULL", "INSERT INTO notes VALUES (1, 'x')")
+    assert "ALTER TABLE public.lines REPLICA IDENTITY FULL" in refused.json()["hint"]
+    expiring = service.call("PUT", "/v1/catalog/views/line_for_a_while", json={"sql": sql, "tier": "ttl"})
+    assert expiring.status_code == 201, expiring.text
+    assert service.rows("line_for_a_while", id=1) == [{"id": 1, "body": "x"}]
+    database.execute("ALTER TABLE lines REPLICA IDENTITY FULL")
+    assert service.put("line", sql).status_code == 201
+    assert service.rows("line", id=1) == [{"id": 1, "body": "x"}]
+
+
+def test_a_table_is_followed_by_its_primary_key(service: RunningService, database: Database) -> None:
     assert service.put("note", "SELECT id, body FROM notes WHERE id = :id").status_code == 201
-    assert service.rows("note", id=1) == [{"id": 1, "body": "x"}]
+    counted = service.put("notes_by_body", "SELECT body, count(*) AS n FROM notes WHERE body = :body GROUP BY body")
+    assert (counted.status_code, counted.json()["tier"]) == (201, "incremental")
+    for statement, notes in [
+        ("INSERT INTO notes VALUES (1, 'x'), (2, 'x')", 2),
+        ("UPDATE notes SET body = 'y' WHERE id = 1", 1),
+        ("DELETE FROM notes WHERE id = 2", 0),
+    ]:
+        database.execute(statement)
+        ((position,),) = database.query("SELECT pg_current_wal_insert_lsn()::text")
+        answer = service.read("notes_by_body", {"Upquery-Min-Version": position, "Prefer": "wait=25"}, body="x")
+        assert answer.json()["rows"] == ([{"body": "x", "n": notes}] if notes else []), statement
 
 
 VOTED = "SELECT story, value FROM voted WHERE voter = :voter AND story IN (:stories)"

@@ -237,7 +237,7 @@ def _identity_finding(table: str, identity: list[str]) -> Finding:
     """Returns the finding about a table whose old rows the stream does not carry whole: fatal if it carries nothing."""
     fix = replica_identity_statement(table)
     if not identity:
-        return Finding("replica_identity", identity_reason(table).partition(" Add ")[0], fix, table)
+        return Finding("replica_identity", identity_reason(table).partition(" Run: ")[0], fix, table)
     columns = ", ".join(identity)
     reason = (
         f"The replica identity of {table} is ({columns}): old values of other columns are not in the log. Views that "

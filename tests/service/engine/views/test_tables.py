@@ -72,7 +72,7 @@ async def postgres_session(url: str) -> AsyncIterator[UpstreamSession]:
         ("ALTER COLUMN body TYPE varchar(9)", ALTERED),
         ("ALTER COLUMN id DROP NOT NULL", ALTERED),
         ("DROP CONSTRAINT notes_id_key", ALTERED),
-        ("REPLICA IDENTITY NOTHING", "REPLICA IDENTITY FULL"),
+        ("REPLICA IDENTITY NOTHING", ALTERED),
         ("RENAME TO gone", ALTERED),
     ],
 )

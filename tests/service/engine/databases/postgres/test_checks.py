@@ -58,9 +58,20 @@ def test_rights_that_only_help(database: Database) -> None:
 
 
 def test_replica_identity(database: Database) -> None:
-    """The statement, and the service's own way to run it."""
-    database.execute("CREATE TABLE t (a int4 PRIMARY KEY)")
-    assert fatal(database, "public.t") == [("replica_identity", "ALTER TABLE public.t REPLICA IDENTITY FULL;")]
+    """Only a table without any is refused. The statement, and the service's own way to run it."""
+    database.execute("CREATE TABLE t (a int4, b int4)")
+    full = ("replica_identity", "ALTER TABLE public.t REPLICA IDENTITY FULL;")
+    assert fatal(database, "public.t") == [full]
+    database.execute("ALTER TABLE t ADD PRIMARY KEY (b)")
+    assert fatal(database, "public.t") == []
+    (warning,) = [found for found in findings(database, "public.t") if found.code == "replica_identity"]
+    assert warning.reason.startswith("The replica identity of public.t is (b): ")
+    database.execute("ALTER TABLE t ALTER a SET NOT NULL", "CREATE UNIQUE INDEX chosen ON t (a)")
+    database.execute("ALTER TABLE t REPLICA IDENTITY USING INDEX chosen")
+    (warning,) = [found for found in findings(database, "public.t") if found.code == "replica_identity"]
+    assert warning.reason.startswith("The replica identity of public.t is (a): ")
+    database.execute("ALTER TABLE t REPLICA IDENTITY NOTHING")
+    assert fatal(database, "public.t") == [full]
 
     async def repair() -> None:
         pool = PostgresPool(database.url)
