@@ -15,6 +15,7 @@ from typing import Any, Literal
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, RouteUse, SourceNode, Stored
 from dataflow.plan.estimate import estimated_bytes, size_text
+from dataflow.plan.identity_uses import identity_uses
 from dataflow.plan.lookup import lookup_sql, unordered_by_index, unsupported_by_index
 from dataflow.plan.mysql_lookup import lookup_shape
 from dataflow.plan.nodes import Aggregate, Chain, Parameter, Relation, View
@@ -186,6 +187,7 @@ class Explanation:
             yield "for NULL: what the upstream answers"
         for row in view.rows_for_null or ():
             yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
+        yield from (use.text for use in identity_uses(view, self._catalog))
         yield from self._routes(self._leaf)
         yield from self._shared(view.relation)
 

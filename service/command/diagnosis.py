@@ -7,9 +7,11 @@ Not here: the checks themselves (`service.engine.databases`, `cdc.debezium.check
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from cdc.postgres.names import quote_identifier
 from dataflow.engine.explain import Explanation
+from dataflow.plan.identity_uses import identity_uses
 from dataflow.plan.nodes import View
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, Table
 from service.engine.builds.requirements import missing_requirement
 from service.engine.databases.drivers import open_upstream, stream_findings
 from service.engine.upstream.results import Finding, UpstreamError
@@ -57,6 +59,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
             plans = await _plans(session, catalog, settings.views, found)
             tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))
             await _tables(session, tables, found, fix=fix)
+            _identities(plans, catalog, found)
             found.findings += _slow_lookups(plans, catalog)
             layouts = await session.load_layouts(tables)
         found.findings += await stream_findings(settings, layouts, catalog.dialect)
@@ -135,6 +138,42 @@ async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examin
             found.fixed.append(finding)
         else:
             found.findings.append(finding)
+
+
+def _identities(plans: Iterable[ViewPlan], catalog: Catalog, found: Examination) -> None:
+    """Replaces findings about identities of some columns by their consequences for these views, if there are any."""
+    views: dict[str, dict[str, list[str]]] = {}
+    for plan in plans:
+        for use in identity_uses(plan.view, catalog) if isinstance(plan.view, View) else ():
+            if use.missing is not None:
+                views.setdefault(use.table, {}).setdefault(", ".join(use.missing), []).append(plan.view.name)
+    findings: list[Finding] = []
+    for finding in found.findings:
+        if finding.code != "replica_identity" or finding.fatal or finding.table is None:
+            findings.append(finding)
+        elif finding.table in views:
+            findings.append(_identity_finding(finding, catalog.tables[finding.table], views[finding.table]))
+    found.findings = findings
+
+
+def _identity_finding(finding: Finding, table: Table, views: dict[str, list[str]]) -> Finding:
+    """Returns a finding with the views that materialize a table's rows, by the columns that its identity lacks."""
+    known = ", ".join(table.columns[i].name for i in table.identity or ())
+    parts = [f"{', '.join(sorted(names))} (for want of {columns or 'all columns'})" for columns, names in views.items()]
+    reason = (
+        f"The replica identity of {table.name} is ({known}), so rows of it are materialized to find old ones: "
+        f"{'; '.join(parts)}."
+    )
+    (columns, *others) = views
+    wanted = [column for column in table.columns if column.name in columns.split(", ")]
+    if others or not columns or not all(column.not_null for column in wanted):
+        return replace(finding, reason=reason)
+    index = quote_identifier(table.name.rpartition(".")[2].strip('"') + "_identity")
+    fix = (
+        f"CREATE UNIQUE INDEX {index} ON {table.name} ({known}, {columns}); "
+        f"ALTER TABLE {table.name} REPLICA IDENTITY USING INDEX {index};"
+    )
+    return replace(finding, reason=reason, fix=fix)
 
 
 def _slow_lookups(plans: Iterable[ViewPlan], catalog: Catalog) -> list[Finding]:

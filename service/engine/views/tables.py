@@ -75,7 +75,9 @@ class FollowedTables:
                 await session.set_row_identity(finding.table)
                 log.info("replica identity set to FULL", table=finding.table)
             elif not finding.fatal:
-                self._warn(finding)
+                # What an identity costs is said of each view (`dataflow.plan.identity_uses`).
+                if finding.code != "replica_identity":
+                    self._warn(finding)
             else:
                 refused.setdefault(finding.table, _refusal(finding))
         return refused

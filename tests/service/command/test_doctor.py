@@ -53,6 +53,20 @@ def test_json_has_all_of_it(stories: Database, tmp_path: Path) -> None:
     assert not found["schema_changes"]["fatal"]
 
 
+def test_an_identity_is_a_finding_where_views_need_more(stories: Database, tmp_path: Path) -> None:
+    """The fix is the least identity; once it is set there is nothing to say."""
+    stories.execute("ALTER TABLE stories ALTER title SET NOT NULL")
+    said = json.loads(doctor(stories, tmp_path, STORIES, "--json").stdout)["findings"]
+    assert [finding for finding in said if finding["code"] == "replica_identity"] == []
+    said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE, "--json").stdout)["findings"]
+    (finding,) = [finding for finding in said if finding["code"] == "replica_identity"]
+    assert not finding["fatal"]
+    assert finding["reason"].endswith(" (for want of title).")
+    stories.execute(finding["fix"])
+    said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE, "--json").stdout)["findings"]
+    assert [finding for finding in said if finding["code"] == "replica_identity"] == []
+
+
 def test_what_is_safe_is_fixed_when_asked(stories: Database, tmp_path: Path) -> None:
     stories.execute("ALTER TABLE stories REPLICA IDENTITY NOTHING")
     said = doctor(stories, tmp_path, STORIES, "--fix")
