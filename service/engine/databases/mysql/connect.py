@@ -1,9 +1,10 @@
-"""Connection pool of MariaDB or MySQL with pinned session settings and classified errors.
+"""Connections to MariaDB or MySQL with pinned session settings and classified errors.
 
-*Invariants*: at most `size` connections are open; a connection returned in the middle of a request is closed and not
-reused; no error raised here contains a password.
+*Invariants*: a connection returned in the middle of a request is closed and not reused; no error raised here contains a
+password.
 
-Not here: the queries (`lookups`, `catalog` …); retries (by the caller: errors say whether they are retryable).
+Not here: the number of connections (`pool`); the queries (`lookups`, `catalog` …); retries (by the caller: errors say
+whether they are retryable).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.failures import connect_failure, server_failure
 from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
+from service.engine.upstream.pool import ConnectionPool
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.server_check import ServerWatch
 
@@ -69,25 +71,16 @@ class Flavour:
 
 
 class MySqlPool:
-    """At most `size` connections, opened on demand and discarded when broken.
-
-    *State*: `_idle`, unused connections, most recently used last; `_free`, how many more may be lent. `flavour` is set
-    by the first connection.
-    """
+    """At most `size` connections, opened on demand and discarded when broken. The first one sets `flavour`."""
 
     def __init__(
         self, address: Address, size: int = 8, statement_timeout_s: float = 30.0, connect_timeout_s: float = 10.0
     ) -> None:
         self.address = address
         self.flavour: Flavour | None = None
-        self._free = asyncio.Semaphore(size)
         self._statement_timeout_s = statement_timeout_s
         self._connect_timeout_s = connect_timeout_s
-        self._idle: list[Wire] = []
-        self._lent: set[Wire] = set()
-        #: Lent connections opened before `begin_anew`.
-        self._outdated: set[Wire] = set()
-        self._closed = False
+        self._pool = ConnectionPool(self, size, statement_timeout_s)
         self.watch = ServerWatch()
 
     @asynccontextmanager
@@ -96,30 +89,18 @@ class MySqlPool:
 
         Replies may take slightly longer than the statement timeout; a server that exceeds that is treated as lost.
         """
-        await self._wait_for_free()
-        try:
-            wire = await self._take()
+        async with self._pool.lend(_is_at_rest) as wire:
             wire.limit_s = self._statement_timeout_s + self._connect_timeout_s
-            self._lent.add(wire)
             try:
                 yield wire
             except (ServerError, ConnectionBroken, TimeoutError) as problem:
                 raise self.error(problem) from problem
-            finally:
-                self._lent.discard(wire)
-                await self._give_back(wire)
-        finally:
-            self._free.release()
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Wire]:
         """Opens a connection outside the pool, without statement timeout, for long requests. The server's errors become
         `UpstreamError`."""
-        try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                wire = await self._open()
-        except (ServerError, ConnectionBroken, TimeoutError) as problem:
-            raise self.error(problem) from None
+        wire = await self.open()
         try:
             assert self.flavour is not None, "known since the first connection"
             # Otherwise the server would disconnect a client that reads slowly or stays idle.
@@ -130,7 +111,7 @@ class MySqlPool:
         except (ServerError, ConnectionBroken) as problem:
             raise self.error(problem) from problem
         finally:
-            await self._end(wire)
+            await self.end(wire)
 
     def error(self, problem: BaseException) -> UpstreamError:
         """Converts an error of the server or of a connection."""
@@ -140,35 +121,14 @@ class MySqlPool:
 
     async def begin_anew(self) -> None:
         """Closes all connections, lent ones when they are returned: the next ones may be to another server."""
-        self._outdated |= self._lent
         self.watch.begin_anew()
-        self._close_idle()
+        await self._pool.begin_anew()
 
     async def close(self) -> None:
         """Closes all connections, lent ones when they are returned."""
-        self._closed = True
-        self._close_idle()
+        await self._pool.close()
 
-    def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-    async def _wait_for_free(self) -> None:
-        if self._closed:
-            raise UpstreamError("unavailable", "The upstream's connections are closed.")
-        if not self._free.locked():
-            await self._free.acquire()  # Does not wait, and costs no timer.
-            return
-        try:
-            await asyncio.wait_for(self._free.acquire(), self._statement_timeout_s)
-        except TimeoutError:
-            raise UpstreamError("overloaded", "No upstream connection became free in time.", retryable=True) from None
-
-    async def _take(self) -> Wire:
-        while self._idle:
-            wire = self._idle.pop()
-            if not wire.broken:
-                return wire
+    async def open(self) -> Wire:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 return await self._open()
@@ -215,24 +175,19 @@ class MySqlPool:
             write_timeout=self._connect_timeout_s,
         )
 
-    async def _give_back(self, wire: Wire) -> None:
-        outdated = wire in self._outdated
-        self._outdated.discard(wire)
-        if not outdated and not wire.broken and not wire.busy and not wire.in_transaction and not self._closed:
-            self._idle.append(wire)
-        else:
-            await self._end(wire)
+    def is_open(self, connection: Wire) -> bool:
+        return not connection.broken
 
-    async def _end(self, wire: Wire) -> None:
+    async def end(self, connection: Wire) -> None:
         try:
             # The caller was cancelled: stop the server's work, including all statements sent together.
-            if wire.busy and not wire.broken:
+            if connection.busy and not connection.broken:
                 async with asyncio.timeout(CANCEL_S):
-                    await self._kill(wire.thread_id)
+                    await self._kill(connection.thread_id)
         except (ServerError, ConnectionBroken, UpstreamError, TimeoutError):
             pass
         finally:
-            wire.close()
+            connection.close()
 
     async def kill(self, thread_id: int) -> None:
         """Cancels the running statement of a connection, without ending its transaction. Raises ServerError,
@@ -246,6 +201,11 @@ class MySqlPool:
             await killer.query(f"KILL {what} {thread_id}")
         finally:
             killer.close()
+
+
+async def _is_at_rest(wire: Wire) -> bool:
+    """True outside of requests and transactions."""
+    return not wire.broken and not wire.busy and not wire.in_transaction
 
 
 def _settings(modes: str, maria: bool, timeout_s: float) -> list[str]:

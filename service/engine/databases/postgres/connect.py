@@ -1,9 +1,10 @@
-"""Connection pool of PostgreSQL with pinned session settings and classified errors.
+"""Connections to PostgreSQL with pinned session settings and classified errors.
 
-*Invariants*: at most `size` connections are open; a connection returned in the middle of a request is closed and not
-reused; no error raised here contains a password.
+*Invariants*: a connection returned in the middle of a request is closed and not reused; no error raised here contains a
+password.
 
-Not here: the queries (`lookups`, `catalog` …); retries (by the caller: errors say whether they are retryable).
+Not here: the number of connections (`pool`); the queries (`lookups`, `catalog` …); retries (by the caller: errors say
+whether they are retryable).
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from psycopg.pq import ConnStatus, TransactionStatus
 
 from cdc.postgres.failures import check_conninfo, classify
 from cdc.postgres.session import keepalive_parameters, session_sql
+from service.engine.upstream.pool import ConnectionPool
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.server_check import ServerWatch
 
@@ -47,23 +49,15 @@ CANCEL_S = 2.0
 
 
 class PostgresPool:
-    """At most `size` connections, opened on demand and discarded when broken.
-
-    *State*: `_idle`, unused connections, most recently used last; `_free`, how many more may be lent.
-    """
+    """At most `size` connections, opened on demand and discarded when broken."""
 
     def __init__(
         self, conninfo: str, size: int = 8, statement_timeout_s: float = 30.0, connect_timeout_s: float = 10.0
     ) -> None:
         self._conninfo = conninfo
-        self._free = asyncio.Semaphore(size)
-        self._statement_timeout_s = statement_timeout_s
+        self._limit_s = statement_timeout_s + connect_timeout_s
         self._connect_timeout_s = connect_timeout_s
-        self._idle: list[AsyncConnection] = []
-        self._lent: set[AsyncConnection] = set()
-        #: Lent connections opened before `begin_anew`.
-        self._outdated: set[AsyncConnection] = set()
-        self._closed = False
+        self._pool = ConnectionPool(self, size, statement_timeout_s)
         self.watch = ServerWatch()
         settings = {**_OTHER_SETTINGS, "statement_timeout": str(round(statement_timeout_s * 1000))}
         self._session = "; ".join([session_sql(), *(f"SET {name} = '{value}'" for name, value in settings.items())])
@@ -75,33 +69,25 @@ class PostgresPool:
 
         Requests may take slightly longer than the statement timeout; a server that exceeds that is treated as lost.
         """
-        await self._wait_for_free()
-        try:
-            connection = await self._take()
-            self._lent.add(connection)
+        async with self._pool.lend(self._reset if foreign else _is_at_rest) as connection:
             try:
-                async with asyncio.timeout(self._statement_timeout_s + self._connect_timeout_s):
+                async with asyncio.timeout(self._limit_s):
                     yield connection
             except (psycopg.Error, TimeoutError) as problem:
                 raise self.error(problem) from problem
-            finally:
-                self._lent.discard(connection)
-                await self._give_back(connection, foreign=foreign)
-        finally:
-            self._free.release()
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[AsyncConnection]:
         """Opens a connection outside the pool, without statement and transaction timeouts, for long requests. psycopg's
         errors become `UpstreamError`."""
-        connection = await self._open()
+        connection = await self.open()
         try:
             await connection.execute(_PATIENT)
             yield connection
         except psycopg.Error as problem:
             raise self.error(problem) from problem
         finally:
-            await _end(connection)
+            await self.end(connection)
 
     def error(self, problem: BaseException) -> UpstreamError:
         """Converts psycopg's error or a timeout."""
@@ -110,39 +96,14 @@ class PostgresPool:
 
     async def begin_anew(self) -> None:
         """Closes all connections, lent ones when they are returned: the next ones may be to another server."""
-        self._outdated |= self._lent
         self.watch.begin_anew()
-        await self._close_idle()
+        await self._pool.begin_anew()
 
     async def close(self) -> None:
         """Closes all connections, lent ones when they are returned."""
-        self._closed = True
-        await self._close_idle()
+        await self._pool.close()
 
-    async def _close_idle(self) -> None:
-        while self._idle:
-            await self._idle.pop().close()
-
-    async def _wait_for_free(self) -> None:
-        if self._closed:
-            raise UpstreamError("unavailable", "The upstream's connections are closed.")
-        if not self._free.locked():
-            await self._free.acquire()  # Does not wait, and costs no timer.
-            return
-        try:
-            await asyncio.wait_for(self._free.acquire(), self._statement_timeout_s)
-        except TimeoutError:
-            raise UpstreamError("overloaded", "No upstream connection became free in time.", retryable=True) from None
-
-    async def _take(self) -> AsyncConnection:
-        while self._idle:
-            connection = self._idle.pop()
-            if _usable(connection):
-                return connection
-            await connection.close()
-        return await self._open()
-
-    async def _open(self) -> AsyncConnection:
+    async def open(self) -> AsyncConnection:
         try:
             check_conninfo(self._conninfo)
         except ValueError as problem:
@@ -166,23 +127,33 @@ class PostgresPool:
         except (psycopg.Error, TimeoutError) as problem:
             raise self.error(problem) from None
 
-    async def _give_back(self, connection: AsyncConnection, *, foreign: bool) -> None:
-        pgconn = connection.pgconn
-        status = pgconn.transaction_status if pgconn.status == ConnStatus.OK else TransactionStatus.UNKNOWN
-        outdated = connection in self._outdated
-        self._outdated.discard(connection)
-        if (
-            status != TransactionStatus.IDLE
-            or self._closed
-            or outdated
-            or (foreign and not await self._reset(connection))
-        ):
-            await _end(connection)
-        else:
-            self._idle.append(connection)
+    def is_open(self, connection: AsyncConnection) -> bool:
+        """Unexpected data on an idle connection is most likely a termination notice."""
+        if connection.closed:
+            return False
+        waiting = poll()
+        waiting.register(connection.pgconn.socket, POLLIN)
+        return not waiting.poll(0)
+
+    async def end(self, connection: AsyncConnection) -> None:
+        try:
+            # The caller was cancelled: stop the server's work, too.
+            if _is_busy(connection):
+                await connection.cancel_safe(timeout=CANCEL_S)
+        except psycopg.Error:
+            pass
+        finally:
+            await connection.close()
+
+    async def end_if_busy(self, connection: AsyncConnection) -> None:
+        """Closes a connection whose statement was abandoned, and cancels the statement."""
+        if _is_busy(connection):
+            await self.end(connection)
 
     async def _reset(self, connection: AsyncConnection) -> bool:
-        """Resets the session after users' SQL; False if that failed."""
+        """Resets the session after users' SQL; False if that is impossible."""
+        if not await _is_at_rest(connection):
+            return False
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await connection.execute(_FORGET)
@@ -194,26 +165,15 @@ class PostgresPool:
         return True
 
 
-async def end_if_busy(connection: AsyncConnection) -> None:
-    """Closes a connection whose statement was abandoned, and cancels the statement."""
-    if _is_busy(connection):
-        await _end(connection)
+async def _is_at_rest(connection: AsyncConnection) -> bool:
+    """True outside of requests and transactions."""
+    pgconn = connection.pgconn
+    return pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.IDLE
 
 
 def _is_busy(connection: AsyncConnection) -> bool:
     pgconn = connection.pgconn
     return pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.ACTIVE
-
-
-async def _end(connection: AsyncConnection) -> None:
-    try:
-        # The caller was cancelled: stop the server's work, too.
-        if _is_busy(connection):
-            await connection.cancel_safe(timeout=CANCEL_S)
-    except psycopg.Error:
-        pass
-    finally:
-        await connection.close()
 
 
 async def _server_of(connection: AsyncConnection) -> str:
@@ -224,12 +184,3 @@ async def _server_of(connection: AsyncConnection) -> str:
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction, psycopg.errors.FeatureNotSupported):
         return ""
     return "" if found is None else str(found[0])
-
-
-def _usable(connection: AsyncConnection) -> bool:
-    """True if an idle connection is still open. Unexpected data on it is most likely a termination notice."""
-    if connection.closed:
-        return False
-    waiting = poll()
-    waiting.register(connection.pgconn.socket, POLLIN)
-    return not waiting.poll(0)

@@ -38,7 +38,7 @@ from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
-from service.engine.databases.postgres.connect import CANCEL_S, PostgresPool, end_if_busy
+from service.engine.databases.postgres.connect import CANCEL_S, PostgresPool
 from service.engine.databases.postgres.open_transactions import UNDECIDED
 from service.engine.databases.postgres.statements import CHUNK_ROWS, PreparedStatements
 from service.engine.upstream.results import (
@@ -235,7 +235,7 @@ class PostgresLookups:
                 yield connection
             finally:
                 # A rollback is impossible while a statement runs.
-                await end_if_busy(connection)
+                await self._pool.end_if_busy(connection)
 
     async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         self.statements += 1
