@@ -7,10 +7,10 @@ the effect of a setting (its reader); command line options (`service.command.cli
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from service.settings.adhoc import AdhocSettings
 from service.settings.auth import AuthSettings
+from service.settings.database_url import check_scheme, scheme_of
 from service.settings.errors import SettingsError
 from service.settings.sections import (
     CdcSettings,
@@ -27,9 +27,6 @@ from service.settings.sources import Configuration, read, refuse_open_bind
 from service.settings.spark import SparkSettings
 from service.settings.telemetry import AccessLogSettings, TraceSettings
 
-#: Databases by the scheme of their URL; the server reports whether it is MariaDB or MySQL.
-POSTGRES_SCHEMES = ("postgresql", "postgres")
-MYSQL_SCHEMES = ("mariadb", "mysql")
 _MISSING = {
     "upstream": (
         "No upstream database is configured. Set [upstream] url in the configuration file, "
@@ -65,20 +62,13 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any] | None = None)
     settings = read(Settings, path, _MISSING, overrides)
     if settings.auth is None:
         refuse_open_bind(settings.http.host)
-    _refuse_other_upstreams(settings.upstream.url)
+    check_scheme("[upstream] url", settings.upstream.url)
+    if settings.cdc.url and any(scheme_of(settings.cdc.url)):
+        check_scheme("[cdc] url", settings.cdc.url)
     _require_kafka(settings.cdc)
     _refuse_repeated_views(settings.views)
     _refuse_shards_of_a_shard(settings)
     return settings
-
-
-def _refuse_other_upstreams(url: str) -> None:
-    scheme = urlsplit(url).scheme
-    if scheme not in (*POSTGRES_SCHEMES, *MYSQL_SCHEMES):
-        raise SettingsError(
-            f"[upstream] url has the unsupported scheme {scheme!r}. Use postgresql://user@host/database, "
-            "mariadb://user@host/database or mysql://user@host/database."
-        )
 
 
 def _require_kafka(cdc: CdcSettings) -> None:

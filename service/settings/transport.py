@@ -16,10 +16,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from service.settings.database_url import is_mysql, scheme_of
 from service.settings.sections import CdcSettings, UpstreamSettings
 
 UPSTREAM_URL = "[upstream] url"
-_MYSQL = ("mariadb", "mysql")
 _REMEDIES = {
     "sslmode": "sslmode=verify-full&sslrootcert=FILE (FILE: certificates of the server's authority, as PEM)",
     "ssl-mode": "ssl-ca=FILE (FILE: certificates of the server's authority, as PEM), or ssl-mode=verify-identity if "
@@ -64,18 +64,21 @@ def transport(setting: str, url: str) -> Transport:
     """Protection of the connections that a URL makes. One that cannot be read has no host."""
     try:
         parts = urlsplit(url)
-        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        given = dict(options := parse_qsl(parts.query, keep_blank_values=True))
     except ValueError:
-        parts, given = SplitResult("", "", "", "", ""), {}
-    if parts.scheme in _MYSQL:
+        parts, given, options = SplitResult("", "", "", "", ""), {}, []
+    if is_mysql(url):
         return _mysql(setting, parts, {name.replace("_", "-"): value for name, value in given.items()})
+    if scheme_of(url)[1]:
+        # Several hosts, with their ports.
+        given["host"] = _authority_hosts(",".join(value for name, value in options if name == "host"))
     return _postgres(setting, parts, given)
 
 
 def _mysql(setting: str, parts: SplitResult, given: Mapping[str, str]) -> Transport:
     """Defaults are those of `service.engine.databases.mysql.address`."""
     mode = given.get("ssl-mode", "verify-identity" if "ssl-ca" in given else "preferred").lower()
-    hosts = [] if "socket" in given else [parts.hostname or ""]
+    hosts = [] if given.keys() & {"socket", "unix-socket"} else [parts.hostname or ""]
     return Transport(setting, _remote(hosts), "ssl-mode", mode, "ssl-mode" in given, mode.startswith("verify"))
 
 

@@ -17,6 +17,7 @@ BY_SCHEMA: list[tuple[Object, str, str]] = [
     ({"memory": "1GB"}, "/memory", "'1GB' does not match pattern"),
     ({"memory": 1073741824}, "/memory", "got number, want string"),
     ({"upstream": {"url": "oracle://db"}}, "/upstream/url", "does not match pattern"),
+    ({"cdc": {"url": "postgresql+psycopg2://db/app"}}, "/cdc/url", "does not match pattern"),
     ({"upstream": {"password": "hunter2"}}, "/upstream", "'password' not allowed"),
     ({"cdc": {"source": "debezium"}}, "/cdc/source", "must be one of 'direct', 'kafka'"),
     ({"http": {"port": 80}}, "/http/port", "minimum: got 80, want 1,024"),

@@ -21,7 +21,7 @@ SUPERVISOR = (
 
 #: What reads and plans SQL, and the databases' drivers.
 PLANNER = ("sqlglot", "dataflow.sql")
-DRIVERS = ("psycopg", "pymysql", "kafka")
+DRIVERS = ("psycopg", "pymysql", "kafka", "sqlalchemy")
 #: Of extras, and of commands that do something else.
 OTHERS = ("opentelemetry.sdk", "pyspark", "pyarrow", "load", "service.demo")
 ENGINE = ("dataflow.engine.engine", "dataflow.engine.events", "dataflow.engine.graph", "service.engine")

@@ -35,7 +35,7 @@ from service.engine.upstream import bridge
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
 from service.protocol.run_directory import RunDirectory
-from service.settings.secrets import upstream_password
+from service.settings.secrets import connection_url, upstream_password
 from service.settings.spark import SparkSettings
 from service.settings.stack import Settings
 
@@ -230,7 +230,7 @@ def _holder(settings: Settings, spark: SparkSettings, upstream: Upstream) -> Hol
 
     url, password = settings.upstream.url, upstream_password(settings.upstream)
     if isinstance(upstream, PostgresUpstream):
-        return PostgresHolder(upstream.pool, url, password)
+        return PostgresHolder(upstream.pool, connection_url(url), password)
     from service.engine.builds.mysql_holder import MySqlHolder
     from service.engine.databases.mysql.upstream import MySqlUpstream
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from cdc.change import StreamLost, TableLayout
 from cdc.stream import ChangeStream, Layouts
-from service.engine.databases.streams import MakeStream, binlog_stream, is_mysql, missing_extra, slot_stream
+from service.engine.databases.streams import MakeStream, binlog_stream, missing_extra, slot_stream
 from service.engine.upstream.results import Finding, UpstreamError
 from service.engine.upstream.upstream import Capture, Lookups, Upstream
+from service.settings.database_url import is_mysql
 from service.settings.errors import SettingsError
 from service.settings.secrets import connection_url, upstream_password
 from service.settings.sections import KafkaSettings
@@ -20,7 +21,7 @@ from service.settings.stack import Settings
 
 def open_upstream(settings: Settings) -> Upstream:
     """Returns the upstream of these settings; it connects on demand. Raises `SettingsError`."""
-    return _mysql(settings) if is_mysql(settings) else _postgres(settings)
+    return _mysql(settings) if is_mysql(settings.upstream.url) else _postgres(settings)
 
 
 def _postgres(settings: Settings) -> Upstream:

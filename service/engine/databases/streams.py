@@ -6,12 +6,12 @@ database and so need its lookups (`drivers`).
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from cdc.stream import ChangeStream, Layouts
+from service.settings.database_url import is_mysql
 from service.settings.errors import SettingsError
 from service.settings.secrets import connection_url, replication_password, upstream_password
-from service.settings.stack import MYSQL_SCHEMES, Settings
+from service.settings.stack import Settings
 
 MakeStream = Callable[[Layouts], ChangeStream]
 
@@ -25,11 +25,6 @@ class StreamOrigin:
     close: Callable[[], Awaitable[None]]
 
 
-def is_mysql(settings: Settings) -> bool:
-    """True if the upstream's URL names MariaDB or MySQL."""
-    return urlsplit(settings.upstream.url).scheme in MYSQL_SCHEMES
-
-
 def open_stream(settings: Settings) -> StreamOrigin:
     """Returns the change stream of these settings. Raises `SettingsError`."""
     if settings.cdc.kafka is not None:
@@ -37,7 +32,7 @@ def open_stream(settings: Settings) -> StreamOrigin:
 
         upstream = open_upstream(settings)
         return StreamOrigin(upstream.change_stream, upstream.begin_anew, upstream.close)
-    make = binlog_stream(settings) if is_mysql(settings) else slot_stream(settings)
+    make = binlog_stream(settings) if is_mysql(settings.upstream.url) else slot_stream(settings)
     return StreamOrigin(make, _nothing_open, _nothing_open)
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from service.settings.errors import SettingsError
 from service.settings.secrets import connection_url, replication_password, upstream_password
@@ -87,10 +88,79 @@ def test_half_a_kafka_source_is_refused(tmp_path: Path, text: str, said: str) ->
         load_settings(config(tmp_path, URL + text))
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "mariadb", "mysql"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        "postgresql",
+        "postgres",
+        "postgresql+psycopg",
+        "mariadb",
+        "mysql",
+        "mariadb+pymysql",
+        "mysql+pymysql",
+        "MySQL",
+    ],
+)
 def test_upstreams_by_their_scheme(tmp_path: Path, scheme: str) -> None:
     url = f"{scheme}://app@127.0.0.1/app"
     assert load_settings(config(tmp_path, f'[upstream]\nurl = "{url}"\n')).upstream.url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("oracle://app:hush@db/app", "unsupported scheme 'oracle'"),
+        ("app:hush@db/app", "unsupported scheme ''"),
+        ("postgresql+psycopg2://app:hush@db/app", r"driver 'psycopg2'\. Use postgresql\+psycopg://, or postgresql://"),
+        ("postgresql+pymysql://app:hush@db/app", "driver 'pymysql'"),
+        ("mysql+asyncmy://app:hush@db/app", r"driver 'asyncmy'\. Use mysql\+pymysql://, or mysql:// alone"),
+    ],
+)
+def test_other_databases_and_drivers_are_refused(tmp_path: Path, url: str, said: str) -> None:
+    for section in ("upstream", "cdc"):
+        text = f'[upstream]\nurl = "{url}"\n' if section == "upstream" else f'{URL}[cdc]\nurl = "{url}"\n'
+        if section == "cdc" and "://" not in url:
+            continue  # libpq's keywords and values.
+        with pytest.raises(SettingsError, match=said) as refused:
+            load_settings(config(tmp_path, text))
+        assert f"[{section}] url" in str(refused.value)
+        assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "parameters"),
+    [
+        ("postgres://app:se%40cret@db:6432/my%20app", "host=db port=6432 user=app password=se@cret dbname='my app'"),
+        ("postgresql://app:se@cret@db/app", "host=db user=app password=se@cret dbname=app"),
+        ("postgresql://app@one:5432,two:5433/app?target_session_attrs=any", "host=one,two port=5432,5433 user=app"),
+        ("postgresql:///app?host=/run/pg&options=-c%20geqo%3Doff", "host=/run/pg options='-c geqo=off' dbname=app"),
+        ("host=db user=app password=a@b@c", "host=db user=app password=a@b@c"),
+        ("postgresql+psycopg://app:se%40cret@db:6432/my%20app?sslmode=require", "port=6432 sslmode=require user=app"),
+        ("postgresql+psycopg://app:se@cret@db/app", "host=db user=app password=se@cret dbname=app"),
+        ("postgresql+psycopg://app@/app?host=one:5432&host=two:5433", "host=one,two port=5432,5433 user=app"),
+        ("postgresql+psycopg:///app?host=/run/pg&options=-c+geqo%3Doff", "host=/run/pg options='-c geqo=off'"),
+        ("postgresql+psycopg://app@[2001:db8::7]:6432/app", "host=2001:db8::7 port=6432"),
+    ],
+)
+def test_urls_of_libpq_and_of_sqlalchemy(url: str, parameters: str) -> None:
+    found = conninfo_to_dict(connection_url(url))
+    assert conninfo_to_dict(parameters).items() <= found.items()
+    assert conninfo_to_dict(connection_url(url, "set"))["password"] == "set"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://app:hush@[db/app",
+        "postgresql+psycopg://app:hush@db:port/app",
+        "postgresql+psycopg://app:hush@one:1,two:2/app",
+        "postgresql+psycopg://app:hush@db/app?sslmod=require",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_not_quoted(url: str) -> None:
+    with pytest.raises(SettingsError, match="cannot be read") as refused:
+        connection_url(url, "silence")
+    assert not {"hush", "silence"} & set(re.findall(r"\w+", str(refused.value)))
 
 
 def test_an_unknown_section_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """Address and login of a MariaDB or MySQL server: ``mariadb://user:password@host:3306/database?ssl-ca=…``.
 
-``mysql://`` is equivalent: the server itself reports which of the two it is. Parameters: ``ssl-ca``, ``ssl-cert``,
-``ssl-key`` (files), ``ssl-mode`` (``disabled``, ``preferred``, ``required``, ``verify-ca``, ``verify-identity``),
-``socket``. Without a mode, TLS is used if the server offers it, and ``ssl-ca`` enables verification of the server.
+``mysql://`` is equivalent: the server itself reports which of the two it is. So are ``mariadb+pymysql://`` and
+``mysql+pymysql://``. Parameters: ``ssl-ca``, ``ssl-cert``, ``ssl-key`` (files), ``ssl-mode`` (``disabled``,
+``preferred``, ``required``, ``verify-ca``, ``verify-identity``), ``socket`` or ``unix_socket``; ``charset`` is ignored,
+since sessions use UTF-8. Without a mode, TLS is used if the server offers it, and ``ssl-ca`` enables verification of
+the server.
 
 *Invariants*: no text derived from an address contains a password.
 
@@ -14,11 +16,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-SCHEMES = ("mariadb", "mysql")
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from service.settings.database_url import is_mysql, with_encoded_login
+
 _MODES = ("disabled", "preferred", "required", "verify-ca", "verify-identity")
-_PARAMETERS = frozenset({"ssl-ca", "ssl-cert", "ssl-key", "ssl-mode", "socket"})
+_PARAMETERS = frozenset({"ssl-ca", "ssl-cert", "ssl-key", "ssl-mode", "socket", "unix-socket", "charset"})
+_PORT, _LARGEST_PORT = 3306, 65_535
 _LOOKS_LIKE = (
     "Expected a URL like mariadb://user@host:3306/database; special characters in user and password are %-encoded."
 )
@@ -44,13 +50,12 @@ class Address:
     def parse(url: str, password: str | None = None) -> "Address":
         """Parses a URL; `password` takes precedence over the URL's. The text of its `ValueError` contains no secret."""
         try:
-            parts = urlsplit(url)
-            port = parts.port or 3306
-            given = {k.replace("_", "-"): v for k, v in parse_qsl(parts.query, strict_parsing=bool(parts.query))}
-        except ValueError:
+            parts = make_url(with_encoded_login(url))
+        except (ArgumentError, ValueError):
             raise ValueError(f"The upstream's URL cannot be read. {_LOOKS_LIKE}") from None
-        database = unquote(parts.path.removeprefix("/"))
-        if parts.scheme not in SCHEMES or not database or "/" in database or not parts.username:
+        given = {name.replace("_", "-"): values[-1] for name, values in parts.normalized_query.items()}
+        port, database = parts.port or _PORT, parts.database or ""
+        if not is_mysql(url) or not database or "/" in database or not parts.username or port > _LARGEST_PORT:
             raise ValueError(f"The upstream's URL is incomplete. {_LOOKS_LIKE}")
         if unknown := sorted(given.keys() - _PARAMETERS):
             raise ValueError(
@@ -60,12 +65,12 @@ class Address:
         if mode not in _MODES:
             raise ValueError(f"ssl-mode must be one of {', '.join(_MODES)}.")
         return Address(
-            parts.hostname or "localhost",
+            parts.host or "localhost",
             port,
-            unquote(parts.username),
+            parts.username,
             database,
-            unquote(parts.password or "") if password is None else password,
-            given.get("socket"),
+            str(parts.password or "") if password is None else password,
+            given.get("socket", given.get("unix-socket")),
             mode,
             given.get("ssl-ca"),
             given.get("ssl-cert"),

@@ -36,6 +36,13 @@ def test_defaults() -> None:
     assert Address.parse("mysql://app@db/shop?ssl-mode=disabled").options()["ssl_disabled"] is True
 
 
+@pytest.mark.parametrize("scheme", ["mysql", "MariaDB", "mysql+pymysql", "mariadb+pymysql"])
+def test_urls_of_sqlalchemy(scheme: str) -> None:
+    address = Address.parse(f"{scheme}://app:se@cr%2Fet@[2001:db8::7]:3307/shop?charset=utf8mb4&unix_socket=/run/s")
+    assert (address.host, address.port, address.user, address.password) == ("2001:db8::7", 3307, "app", "se@cr/et")
+    assert (address.database, address.socket) == ("shop", "/run/s")
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -43,6 +50,8 @@ def test_defaults() -> None:
         ("mysql://:secret@db/shop", "is incomplete"),
         ("postgres://app:secret@db/shop", "is incomplete"),
         ("mysql://app:secret@db:port/shop", "cannot be read"),
+        ("mysql://app:secret@db:70000/shop", "is incomplete"),
+        ("app:secret@db/shop", "cannot be read"),
         ("mysql://app:secret@db/shop?sslca=x", "the parameter sslca"),
         ("mysql://app:secret@db/shop?ssl-mode=maybe", "ssl-mode must be one of"),
     ],
