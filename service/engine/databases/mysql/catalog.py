@@ -24,6 +24,8 @@ from service.engine.upstream.results import UpstreamError
 
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 
+# SQLAlchemy's `Inspector` runs SHOW CREATE TABLE for each table, where one round trip reads all tables here, and omits
+# cardinalities and MariaDB's JSON type.
 _DATABASES = "SELECT schema_name FROM information_schema.schemata"
 _TABLES = "SELECT table_schema, table_name, table_type, table_rows FROM information_schema.tables WHERE {}"
 _COLUMNS = """

@@ -20,7 +20,6 @@ from dataflow.types.registry import OF_POSTGRES
 from service.engine.databases.postgres.collations import DEFAULT_COLLATION, PostgresCollation, load_collations
 from service.engine.databases.postgres.source_types import load_kinds
 
-#: Types whose equality, order and text we know. Others are carried as text.
 #: What ``atttypmod`` is counted from.
 _MODIFIER_BASE = 4
 
@@ -29,6 +28,9 @@ _FULL_IDENTITY, _DEFAULT_IDENTITY, _INDEX_IDENTITY = "fdi"
 
 _USER_SCHEMA = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
 _RELKINDS = "('r', 'p', 'f', 'm', 'v')"
+
+# SQLAlchemy's `Inspector` omits estimated rows and statistics, OIDs of types and collations, ``attnum``, unvalidated
+# NOT NULL, deferrability of unique indexes, and transaction ids of catalog rows.
 
 #: With the definitions of views. (The definition of a materialized view describes its last refresh only.)
 _TABLES = f"""
