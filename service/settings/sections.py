@@ -102,7 +102,7 @@ class CdcSettings(Section):
     password_file: Path | None = None
     slot: Literal["temporary"] = "temporary"
     publication: str = Field(default="upquery", min_length=1, max_length=63)
-    #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables of views, instead of rejecting the views.
+    #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables of views that have another replica identity.
     set_replica_identity: bool = False
     #: Maximum rows of a transaction that is applied row by row; a larger one evicts the keys that it affects.
     transaction_rows: int = Field(default=200_000, ge=1)
