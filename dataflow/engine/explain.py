@@ -3,7 +3,7 @@
 The plan is installed into a graph of its own, so what is said of routes, coverage and lookups is what the engine does.
 What is shared is asked of the graph that is running, if there is one.
 
-Not here: the steps (`plan.outline`), the statements (`plan.lookup`), views that are not maintained incrementally
+Not here: the steps (`plan.outline`), the statements (`lookups`), views that are not maintained incrementally
 (`plan.explain_refresh`).
 """
 
@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, RouteUse, SourceNode, Stored
+from dataflow.lookups.shapes import lookup_shape
 from dataflow.plan.estimate import estimated_bytes, size_text
 from dataflow.plan.identity_uses import identity_uses
-from dataflow.plan.lookup import lookup_sql, unordered_by_index, unsupported_by_index
-from dataflow.plan.mysql_lookup import lookup_shape
 from dataflow.plan.nodes import Aggregate, Chain, Parameter, Relation, View
 from dataflow.plan.outline import (
     PlanStep,
@@ -33,6 +32,7 @@ from dataflow.plan.outline import (
 from dataflow.plan.parts import END, START, Part
 from dataflow.plan.render import bare
 from dataflow.plan.routes import coverable
+from dataflow.plan.table_access import unordered_by_index, unsupported_by_index
 from dataflow.schema import Catalog
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Columns, ViewId
@@ -202,7 +202,7 @@ class Explanation:
                 relation = node.relation if isinstance(node, GroupingNode) else node.source.relation
                 found[relation, tuple(sorted(set(cover)))] = None
         return [
-            ExplainedLookup(r, c, _lookup_sql(r, c, self._catalog), unsupported_by_index(r, c, self._catalog))
+            ExplainedLookup(r, c, lookup_shape(r, c, self._catalog), unsupported_by_index(r, c, self._catalog))
             for r, c in found
         ]
 
@@ -219,7 +219,7 @@ class Explanation:
         assert isinstance(node, ChainNode)
         limit = None if self.view.limit_rows is None else self.view.limit_rows + self.view.offset_rows
         columns = tuple(sorted(set(cover.columns)))
-        sql = _lookup_sql(node.relation, columns, self._catalog, Part(cover.order, START, END, limit))
+        sql = lookup_shape(node.relation, columns, self._catalog, Part(cover.order, START, END, limit))
         warning = unordered_by_index(node.relation, columns, cover.order[0], self._catalog)
         return [ExplainedLookup(node.relation, columns, sql, warning)]
 
@@ -296,12 +296,6 @@ def _leaves_below(node: SourceNode | Stored) -> Iterator[Leaf]:
 
 
 # --- forms ----------------------------------------------------------------------------------------------------------
-
-
-def _lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:
-    if catalog.dialect == "postgres":
-        return lookup_sql(relation, columns, catalog, part)
-    return lookup_shape(relation, columns, catalog, part)
 
 
 def lookups(view: View, catalog: Catalog) -> list[ExplainedLookup]:

@@ -3,7 +3,7 @@
 All aggregates share one frame (`aggregate_accumulator`): an accumulator adds a value so many times (negative: takes it
 away), merges the partial columns of a looked-up *state row*, and prints its result.
 
-State rows, as `plan.lookup` asks the upstream for them, of an aggregate over a chain. Behind the group columns
+State rows, as `lookups` asks the upstream for them, of an aggregate over a chain. Behind the group columns
 come, per call:
 
 =============================  ===================================  =====================================

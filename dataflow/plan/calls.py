@@ -1,4 +1,4 @@
-"""The state of aggregate calls, for those who store it (`ops.aggregate_state`) and who look it up (`plan.lookup`)."""
+"""The state of aggregate calls, for those who store it (`ops.aggregate_state`) and who look it up (`lookups`)."""
 
 from enum import Enum, auto
 

@@ -51,7 +51,7 @@ class Part:
 class Lookup:
     """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
 
-    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). With `part`, of one
+    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`lookups`). With `part`, of one
     key of a chain. `node` is what they are for. Ends in a `LookupDone`, a `LookupFailed` or a `LookupTooLarge`.
     """
 

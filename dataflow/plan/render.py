@@ -3,7 +3,7 @@
 Types are written by their bare names, without a length or scale, but for casts that are there to round or cut. What a
 call's arguments are cast to in the plan is written, so that the upstream resolves it to the same function.
 
-Not here: statements (`plan.lookup`), evaluation (`evaluate`).
+Not here: statements (`lookups`), evaluation (`evaluate`).
 """
 
 from collections.abc import Callable

@@ -6,8 +6,8 @@ Not here: the manifest that it stands in (`manifest`).
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from dataflow.plan.lookup import chain_of
 from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.table_access import chain_of
 from dataflow.schema import Table
 
 #: Changes when files are laid out otherwise, or mean something else.

@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
-from dataflow.plan.mysql_render import quote, table_name
+from dataflow.lookups.mysql.lookup import lookup_columns, lookup_statement
+from dataflow.lookups.mysql.render import quote, table_name
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, SqlType, Table

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 import psycopg
 
-from dataflow.plan.lookup import chain_of, lookup_sql
+from dataflow.lookups.postgres.lookup import lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.table_access import chain_of
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.spark.postgres_reader import problems
 from dataflow.spark.problems import SparkProblem

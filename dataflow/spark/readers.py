@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dataflow.plan.mysql_render import table_name
+from dataflow.lookups.mysql.render import table_name
 from dataflow.schema import Table
 from dataflow.spark.problems import SparkProblem
 

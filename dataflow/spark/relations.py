@@ -8,7 +8,7 @@ counts are added, and sums.
 *Invariants*: texts that the upstream printed are compared and passed on, never parsed and printed again, but for counts
 and sums, whose texts are those of exact numbers.
 
-Not here: the SQL (`plan.lookup`), Spark (`build_tasks`).
+Not here: the SQL (`lookups`), Spark (`build_tasks`).
 """
 
 from enum import StrEnum
@@ -16,8 +16,8 @@ from enum import StrEnum
 from dataflow.ops.aggregate_state import accumulator_factory
 from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import inline
-from dataflow.plan.lookup import chain_of
 from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation
+from dataflow.plan.table_access import chain_of
 from dataflow.scalar import Call, Literal, Scalar
 
 
@@ -58,7 +58,7 @@ def width(relation: Chain | Aggregate) -> int:
 
 
 def merges(aggregate: Aggregate) -> tuple[StateMerge, ...]:
-    """By column of the aggregate's state rows, in the order of `plan.lookup`."""
+    """By column of the aggregate's state rows, in the order of `lookups`."""
     found = [StateMerge.KEY] * len(aggregate.group)
     for call in aggregate.calls:
         found += _of_call(call)

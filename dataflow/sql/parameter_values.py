@@ -3,14 +3,14 @@
 In a template ``$1`` is a parameter, ``$1::int8`` one of a type, and ``$1[]`` one that is a list (an array's text),
 which stands in the parentheses of an IN. `template` makes one of a user's SQL.
 
-Not here: parameters in a user's SQL (`statement`), constants of a type (`plan.mysql_render`).
+Not here: parameters in a user's SQL (`statement`), constants of a type (`lookups.mysql.render`).
 """
 
 import re
 from collections.abc import Mapping, Sequence
 
 from dataflow.functions import arrays
-from dataflow.plan.mysql_render import constant, string
+from dataflow.lookups.mysql.render import constant, string
 from dataflow.schema import SqlType
 from dataflow.sql.statement import Statement
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.plan.mysql_render import quote as mysql_quote
+from dataflow.lookups.mysql.render import quote as mysql_quote
 from dataflow.schema import Catalog, UpstreamView
 from dataflow.sql.parse import cut_name, tree_of
 from dataflow.sql.reads import words_of

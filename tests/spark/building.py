@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dataflow.plan.lookup import chain_of
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.plan.parts import Lookup
+from dataflow.plan.table_access import chain_of
 from dataflow.schema import Catalog, Table
 from dataflow.spark.build_job import read_job
 from dataflow.spark.build_progress import ProgressLines

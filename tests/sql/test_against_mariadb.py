@@ -18,10 +18,10 @@ import pytest
 
 from dataflow.engine.explain import lookups
 from dataflow.evaluate import compile_predicate
+from dataflow.lookups.mysql.lookup import lookup_columns, lookup_statement
+from dataflow.lookups.mysql.render import string
 from dataflow.ops.aggregate_state import accumulator_factory
 from dataflow.plan.expressions import BOOL, used_columns
-from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
-from dataflow.plan.mysql_render import string
 from dataflow.plan.nodes import (
     Aggregate,
     AggregateFunction,

@@ -1,6 +1,6 @@
 """How views are kept, as the engine's graph shows it: nodes, what is partial and why, lookups, missing indexes.
 
-Not here: making the graph (`dataflow.engine.graph`), SQL of lookups (`dataflow.plan.lookup`).
+Not here: making the graph (`dataflow.engine.graph`), SQL of lookups (`dataflow.lookups`).
 """
 
 from collections import Counter
@@ -9,16 +9,17 @@ from collections.abc import Iterable
 from dataflow.engine.explain import Explanation
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
+from dataflow.lookups.shapes import lookup_shape
 from dataflow.plan import explain_refresh
-from dataflow.plan.lookup import lookup_sql, unsupported_by_index
 from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window
 from dataflow.plan.outline import column_names, joined_names, table_columns
 from dataflow.plan.refresh import RefreshView
 from dataflow.plan.render import render
+from dataflow.plan.table_access import unsupported_by_index
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
 from dataflow.state.intervals import OrderedCover
-from dataflow.types import Columns, ViewId
+from dataflow.types import ViewId
 from service.engine.views import registry as planned
 from service.protocol.admin_models import NodeKind, Plan, PlanNode
 
@@ -103,8 +104,9 @@ def describe(catalog: Catalog, node: Node) -> PlanNode:
             described.coverage.append(", ".join(names[c] for c in columns) if columns else "full")
             described.covered_keys += len(coverage.keys)
             if isinstance(node.source, ChainNode):
-                described.lookups.append(_lookup(node, columns, catalog))
-                warning = unsupported_by_index(_looked_up(node), columns, catalog)
+                looked_up = _looked_up(node)
+                described.lookups.append(lookup_shape(looked_up, columns, catalog))
+                warning = unsupported_by_index(looked_up, columns, catalog)
                 described.warnings.extend([warning] if warning else [])
     return described
 
@@ -120,10 +122,6 @@ def kind_of(node: Node) -> NodeKind:
         (Leaf, "view"),
     ]
     return next((name for kind, name in kinds if isinstance(node, kind)), "rows")
-
-
-def _lookup(node: Stored, columns: Columns, catalog: Catalog) -> str:
-    return lookup_sql(_looked_up(node), columns, catalog)
 
 
 def _looked_up(node: Stored) -> Chain | Aggregate:

@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dataflow.plan.mysql_render import table_name
+from dataflow.lookups.mysql.render import table_name
 from dataflow.schema import SqlType
 from dataflow.spark.problems import SparkProblem
 from dataflow.types import Row

@@ -15,9 +15,9 @@ from pathlib import Path
 import orjson
 
 from dataflow.engine.key_sizes import KeyLimits
-from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import View
 from dataflow.plan.refresh import RefreshView
+from dataflow.plan.table_access import tables_read
 from dataflow.types import ViewId
 from service.ground.latency import Latency
 from service.leaf_store.serving_options import OnLag, Serving

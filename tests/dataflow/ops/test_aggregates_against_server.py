@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from dataflow.lookups.postgres.lookup import lookup_sql
 from dataflow.ops.aggregate import Grouping
-from dataflow.plan.lookup import lookup_sql
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, CallOrder, Chain, column_types
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, Column, SqlType, Table

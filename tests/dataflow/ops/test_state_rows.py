@@ -1,6 +1,6 @@
 """Looked-up state keeps apart what goes away apart."""
 
-from dataflow.plan.lookup import lookup_sql
+from dataflow.lookups.postgres.lookup import lookup_sql
 from dataflow.schema import Catalog
 from tests.simulation.schema import TABLES, TEXT
 from tests.simulation.views import COUNT_ROWS, NAME, SCORE, STORIES, USERS, aggregate, call, greatest, least

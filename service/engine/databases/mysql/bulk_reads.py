@@ -3,14 +3,14 @@
 Each uses one transaction on a connection of its own. Backpressure is by TCP: the server sends rows only as fast as the
 socket is read.
 
-Not here: the snapshot (`exact_snapshot`), small lookups (`lookups`), their SQL (`dataflow.plan.mysql_lookup`).
+Not here: the snapshot (`exact_snapshot`), small lookups (`lookups`), their SQL (`dataflow.lookups.mysql.lookup`).
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
+from dataflow.lookups.mysql.lookup import lookup_columns, lookup_statement
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Row

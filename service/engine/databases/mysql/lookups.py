@@ -8,7 +8,7 @@ itself. The same holds for a statement that replaces a table between the snapsho
 rows, but a table is found by its name when it is read (RENAME TABLE may put another one there). From then on its
 definition is locked until the transaction ends, so the log's end after the SELECT is beyond that statement.
 
-Not here: the SQL (`dataflow.plan.mysql_lookup`).
+Not here: the SQL (`dataflow.lookups.mysql.lookup`).
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -18,7 +18,7 @@ from cdc.gtid import GtidPosition, Gtids, GtidSet
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot
 from cdc.stream import UpstreamSnapshot
-from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
+from dataflow.lookups.mysql.lookup import lookup_columns, lookup_statement
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.sql.parameter_values import fill

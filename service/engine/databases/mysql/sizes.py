@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
+from dataflow.lookups.mysql.lookup import lookup_shape
 from dataflow.plan.estimate import Size
-from dataflow.plan.mysql_lookup import lookup_shape
 from dataflow.plan.nodes import Aggregate, Chain, Relation, column_types, table_of
 from dataflow.schema import Catalog
 from service.engine.databases.mysql.sql_text import listed_names, unqualified

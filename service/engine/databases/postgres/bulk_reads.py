@@ -8,7 +8,7 @@ and rewriting ALTERs): the effects of those are visible to older snapshots (Post
 go on without reading unwanted rows. It also needs the least CPU: 0.7 µs for a row of four columns, against 4.9 in
 single-row mode and 6.0 for COPY, whose lines are parsed in Python (300,000 rows, CPython 3.11).
 
-Not here: small lookups (`lookups`), their SQL (`dataflow.plan.lookup`).
+Not here: small lookups (`lookups`), their SQL (`dataflow.lookups.postgres`).
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -23,7 +23,7 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
 from cdc.postgres.position import PostgresSnapshot
-from dataflow.plan.lookup import lookup_sql
+from dataflow.lookups.postgres.lookup import lookup_sql
 from dataflow.plan.nodes import table_of
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog

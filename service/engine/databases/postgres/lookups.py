@@ -12,7 +12,7 @@ if a relation that they locked differs from that of their snapshot (`_REPLACED`)
 *Invariants*: everything that a result's snapshot sees committed at or before its `bound`; no snapshot is older than the
 locks on the tables read under it.
 
-Not here: the SQL (`dataflow.plan.lookup`), waiting for the bound (the engine), reaching it
+Not here: the SQL (`dataflow.lookups.postgres`), waiting for the bound (the engine), reaching it
 (`service.engine.loop.pushes`).
 """
 
@@ -33,7 +33,7 @@ from psycopg.types.string import TextLoader
 from cdc.postgres.position import PostgresSnapshot, parse_lsn
 from cdc.stream import UpstreamSnapshot
 from dataflow.functions import arrays
-from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
+from dataflow.lookups.postgres.lookup import Argument, lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Table
@@ -125,7 +125,7 @@ class PostgresLookups:
         return kept[1]
 
     async def run_statement(self, sql: str, arguments: Sequence[Argument], most: AnswerSize = UNLIMITED) -> LookupRows:
-        """Runs a lookup (`dataflow.plan.lookup`) with the parameters $1, $2 …: each a text, or an array of texts.
+        """Runs a lookup (`dataflow.lookups.postgres`) with the parameters $1, $2 …: each a text, or an array of texts.
 
         Raises UpstreamError.
         """

@@ -11,8 +11,8 @@ from math import inf
 import orjson
 from psycopg import AsyncConnection
 
+from dataflow.lookups.postgres.lookup import lookup_sql
 from dataflow.plan.estimate import Size
-from dataflow.plan.lookup import lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain, Relation, table_of
 from dataflow.schema import Catalog
 

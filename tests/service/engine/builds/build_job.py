@@ -15,7 +15,7 @@ from pathlib import Path
 from pickle import loads
 from typing import Any
 
-from dataflow.plan.lookup import lookup_sql
+from dataflow.lookups.postgres.lookup import lookup_sql
 from dataflow.schema import Catalog
 from dataflow.spark.manifest import FilePart, Manifest, RelationFiles, digest, write_manifest, write_note
 

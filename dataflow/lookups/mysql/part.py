@@ -1,17 +1,17 @@
-"""The SQL of a part of one key's rows in MariaDB and MySQL, cuts written in as constants (`lookup_part` is
+"""The SQL of a part of one key's rows in MariaDB and MySQL, cuts written in as constants (`postgres.part` is
 PostgreSQL's).
 
 A cut's place among rows is lexicographic over the order's terms. Its condition is ORed comparisons, which are ranges of
 an index on the terms; beside them stands a weaker one on the first term alone. Enums and sets are in the order of their
 numbers, and compare with constants as texts, so they are compared as numbers.
 
-Not here: the rest of the statement (`mysql_lookup`), orders as bytes (`state.ordering`).
+Not here: the rest of the statement (`lookup`), orders as bytes (`state.ordering`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dataflow.plan.mysql_render import constant, render
+from dataflow.lookups.mysql.render import constant, render
 from dataflow.plan.nodes import Chain, OrderTerm
 from dataflow.plan.parts import Cut, Part
 from dataflow.scalar import ColumnRef, Literal, Scalar

@@ -1,4 +1,4 @@
-"""The SQL of a part of one key's rows: what lies between two cuts of an order, in that order.
+"""The SQL of a part of one key's rows in PostgreSQL: what lies between two cuts of an order, in that order.
 
 A cut's place among rows is lexicographic over the order's terms, NULLs where each term has them. Beside the exact
 condition stands a weaker one on the first term alone, where that can be the start of an index scan.

@@ -1,5 +1,5 @@
-"""The statements that look rows up in MariaDB and MySQL, keys and cuts written in as constants (`plan.lookup` is
-PostgreSQL's).
+"""The statements that look rows up in MariaDB and MySQL, keys and cuts written in as constants (`postgres.lookup`
+is PostgreSQL's).
 
 Keys are looked for by IN, of rows if they have several columns: ranges of an index, as long as a list is not too long
 (`CHUNK`; MariaDB makes a table of 1000 and more, and may then scan ours). Several lists are a UNION ALL, since keys are
@@ -16,13 +16,13 @@ Not here: the layout of state rows (`ops.aggregate_state`), from a server's text
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from dataflow.lookups.mysql.part import PartSql, part_sql
+from dataflow.lookups.mysql.render import constant, quote, render, selected, table_name
 from dataflow.plan.calls import CallState, argument_of, state_of
 from dataflow.plan.expressions import INT8, NUMERIC, inline
-from dataflow.plan.lookup import chain_of, key_columns
-from dataflow.plan.mysql_part import PartSql, part_sql
-from dataflow.plan.mysql_render import constant, quote, render, selected, table_name
 from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation, column_types
 from dataflow.plan.parts import Lookup, Part
+from dataflow.plan.table_access import chain_of, key_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Key, Value
@@ -83,11 +83,11 @@ def _statement(
         conditions.append(render(chain.predicate, name))
     rows = f"FROM {source or table_name(chain.table)} t" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
     if part is not None and part.order:
-        return _ordered(columns, rows, part, with_ties=catalog.dialect == "mariadb")
+        return _ordered(columns, rows, part, _TIED[catalog.dialect])
     return f"SELECT {', '.join(columns) or 'NULL'} {rows}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
 
 
-def _ordered(columns: list[str], rows: str, part: PartSql, *, with_ties: bool) -> str:
+def _ordered(columns: list[str], rows: str, part: PartSql, tied: "_Tied") -> str:
     """The rows of a part, in its order: as many as are wanted, and those that tie with the last."""
     order = ", ".join(part.order)
     sql = f"SELECT {', '.join(columns)} {rows} ORDER BY {order}"
@@ -95,12 +95,24 @@ def _ordered(columns: list[str], rows: str, part: PartSql, *, with_ties: bool) -
         return sql
     if part.unique:
         return f"{sql} LIMIT {part.rows}"
-    if with_ties:
-        return f"{sql} FETCH FIRST {part.rows} ROWS WITH TIES"
+    return tied(columns, rows, order, part.rows)
+
+
+def _fetched(columns: list[str], rows: str, order: str, limit_rows: int) -> str:
+    return f"SELECT {', '.join(columns)} {rows} ORDER BY {order} FETCH FIRST {limit_rows} ROWS WITH TIES"
+
+
+def _ranked(columns: list[str], rows: str, order: str, limit_rows: int) -> str:
     names = [f"c{i}" for i in range(len(columns))]
     named = ", ".join(f"{column} AS {name}" for column, name in zip(columns, names, strict=True))
     ranked = f"SELECT {named}, RANK() OVER (ORDER BY {order}) AS place {rows}"
-    return f"SELECT {', '.join(names)} FROM ({ranked}) ranked WHERE place <= {part.rows} ORDER BY place"
+    return f"SELECT {', '.join(names)} FROM ({ranked}) ranked WHERE place <= {limit_rows} ORDER BY place"
+
+
+#: The first rows in an order, and those that tie with the last: from columns, FROM, ORDER BY and a number of rows.
+_Tied = Callable[[list[str], str, str, int], str]
+#: By `Catalog.dialect`.
+_TIED: dict[str, _Tied] = {"mariadb": _fetched, "mysql": _ranked}
 
 
 def lookup_columns(relation: Relation, catalog: Catalog) -> tuple[SqlType, ...]:

@@ -1,6 +1,6 @@
 """What is sent with a lookup: keys come from columns of other types, too."""
 
-from dataflow.plan.lookup import lookup_arguments
+from dataflow.lookups.postgres.lookup import lookup_arguments
 from dataflow.plan.nodes import Chain
 from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef

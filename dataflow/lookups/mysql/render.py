@@ -3,7 +3,7 @@
 Texts are for sessions with ``time_zone`` +00:00 and without ANSI_QUOTES, PIPES_AS_CONCAT and NO_BACKSLASH_ESCAPES.
 Everything computed is in parentheses: the servers' precedence of operators is never asked for.
 
-Not here: statements (`mysql_lookup`), PostgreSQL's SQL and that of ``explain`` (`render`).
+Not here: statements (`lookup`), PostgreSQL's SQL and that of ``explain`` (`plan.render`).
 """
 
 import re

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from dataflow.plan.lookup import lookup_arguments, lookup_sql
+from dataflow.lookups.postgres.lookup import lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Chain, OrderTerm, column_types
 from dataflow.plan.parts import END, START, Cut, Lookup, Part
 from dataflow.scalar import Call, ColumnRef, Literal

@@ -1,31 +1,28 @@
-"""The statements that look rows up upstream: a chain's rows, or an aggregate's state rows, for a list of keys.
+"""The statements that look rows up in PostgreSQL: a chain's rows, or an aggregate's state rows, for a list of keys.
 
 Keys arrive as one array of texts per key column ($1, $2 …), each text a normal form. Columns stand bare in the
 conditions and casts only at the parameters, so that the upstream can use its indexes. Integer keys are compared as
 ``int8`` whatever the column's width: a key may come from a wider column that it is joined with.
 
-Of one key, a part of the rows in an order can be looked up instead (`lookup_part`).
+Of one key, a part of the rows in an order can be looked up instead (`part`).
 
 Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.engine.databases`).
 """
 
 from collections.abc import Callable, Sequence
 
+from dataflow.lookups.postgres.part import parameter_type, part_sql, part_values
 from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import inline
-from dataflow.plan.lookup_part import parameter_type, part_sql, part_values
 from dataflow.plan.nodes import (
     Aggregate,
     AggregateCall,
     Chain,
-    OrderTerm,
-    Relation,
-    View,
     column_types,
-    inputs_of,
 )
 from dataflow.plan.parts import Lookup, Part
 from dataflow.plan.render import quote, render
+from dataflow.plan.table_access import chain_of, key_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Value
@@ -84,30 +81,6 @@ def _as_integer(value: Value) -> Value:
         return value
     whole = value.removeprefix("-").isdecimal()
     return value if whole and -(2**63) <= int(value) < 2**63 else None
-
-
-def chain_of(relation: Relation) -> Chain:
-    """The chain that a lookup of `relation` reads. ValueError if it is none."""
-    chain = relation.input if isinstance(relation, Aggregate) else relation
-    if not isinstance(chain, Chain):
-        raise ValueError("only what reads one table is looked up")
-    return chain
-
-
-def key_columns(relation: Chain | Aggregate, columns: Columns) -> list[ColumnRef]:
-    """The base table's columns that keys on `columns` of `relation` are of."""
-    return [_column(chain_of(relation), c) for c in _chain_columns(relation, columns)]
-
-
-def _chain_columns(relation: Chain | Aggregate, columns: Columns) -> Columns:
-    return tuple(relation.group[c] for c in columns) if isinstance(relation, Aggregate) else columns
-
-
-def _column(chain: Chain, column: int) -> ColumnRef:
-    expression = chain.columns[column]
-    if not isinstance(expression, ColumnRef):
-        raise ValueError("a computed column cannot be looked up by")
-    return expression
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------
@@ -215,46 +188,3 @@ class _StateColumns:
             self.grouped[sql] = None
             if sql_type.normal_form is not None or not sql_type.comparable:
                 self.grouped[as_text] = None
-
-
-# --- what a plan reads ----------------------------------------------------------------------------------------------
-
-
-def tables_read(view: View) -> frozenset[str]:
-    """The base tables below a view."""
-    return _tables(view.relation)
-
-
-def _tables(relation: Relation) -> frozenset[str]:
-    if isinstance(relation, Chain):
-        return frozenset((relation.table,))
-    return frozenset().union(*(_tables(i) for i in inputs_of(relation)))
-
-
-def unsupported_by_index(relation: Chain | Aggregate, columns: Columns, catalog: Catalog) -> str | None:
-    """A warning, if no index of the upstream begins with a column that a lookup is by."""
-    chain = relation.input if isinstance(relation, Aggregate) else relation
-    assert isinstance(chain, Chain)
-    table = catalog.tables[chain.table]
-    keys = {_column(chain, c).index for c in _chain_columns(relation, columns)}
-    if not keys or any(index[:1] and index[0] in keys for index in table.indexes):
-        return None
-    names = ", ".join(table.columns[c].name for c in sorted(keys))
-    return f"no index of {chain.table} begins with {names}: each lookup reads the whole table"
-
-
-def unordered_by_index(chain: Chain, columns: Columns, first: OrderTerm, catalog: Catalog) -> str | None:
-    """A warning, if no index of the upstream has a key's rows in an order that begins with `first`."""
-    table = catalog.tables[chain.table]
-    keys = {_column(chain, c).index for c in columns}
-    term = chain.columns[first.column]
-    if any(keys.issuperset(key) for key in table.keys):
-        return None
-    wanted = term.index if isinstance(term, ColumnRef) else None
-    for index in table.indexes:
-        if set(index[: len(keys)]) == keys and index[len(keys) : len(keys) + 1] == (wanted,):
-            return None
-    names = [table.columns[c].name for c in sorted(keys)]
-    order = "a computed column" if wanted is None else table.columns[wanted].name
-    behind = f"{', '.join(names)}, then " if names else ""
-    return f"no index of {chain.table} begins with {behind}{order}: each part is sorted anew"
