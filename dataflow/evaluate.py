@@ -7,7 +7,7 @@ of their own. Constants are prepared once, not per row.
 
 *Invariants*: booleans are ``t``, ``f`` or NULL. Nothing here depends on anything but the row.
 
-Not here: which SQL may use which function on which types (`sql.functions`), SQL text of an expression (`plan.render`).
+Not here: which SQL may use which function on which types (`sql.expressions`), SQL of an expression (`plan.render`).
 """
 
 from collections.abc import Callable, Sequence

@@ -18,9 +18,9 @@ from dataflow.plan.nodes import Block, BlockInput, Frame, OrderTerm, Relation, S
 from dataflow.plan.rules.rewriting import input_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
-from dataflow.sql.spans import span_of
+from dataflow.sql.expressions import functions
+from dataflow.sql.syntax.spans import span_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from sqlglot.errors import ParseError, TokenError
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog, SqlType
-from dataflow.sql.parse import parameter_name, tree_of
+from dataflow.sql.dialects import dialect_of
+from dataflow.sql.expressions.scope import name_of
 from dataflow.sql.reads import words_of
-from dataflow.sql.scope import name_of
+from dataflow.sql.syntax.parse import parameter_name, tree_of
 
 _TIMES = frozenset({"date", "time", "timetz", "timestamp", "timestamptz", "timestampntz"})
 _RANGES = frozenset(
@@ -125,25 +126,27 @@ def clock_read(
     texts: Iterable[str], tables: Iterable[str], catalog: Catalog, parameters: Mapping[str, SqlType]
 ) -> str | None:
     """Why one of the texts, which read these tables, may read the clock."""
+    if not dialect_of(catalog.dialect).moments:
+        return None
     types: dict[str, list[SqlType]] = {}
     for name in tables:
         for column in catalog.tables[name].columns if name in catalog.tables else ():
             types.setdefault(column.name, []).append(column.type)
     enums = {t.name.rpartition(".")[2] for found in types.values() for t in found if t.kind == "enum"}
-    return next((found for text in texts if (found := _read(text, types, parameters, enums))), None)
+    return next((found for text in texts if (found := _read(text, types, parameters, enums, catalog.dialect))), None)
 
 
 def _read(
-    text: str, types: Mapping[str, list[SqlType]], parameters: Mapping[str, SqlType], enums: set[str]
+    text: str, types: Mapping[str, list[SqlType]], parameters: Mapping[str, SqlType], enums: set[str], dialect: str
 ) -> str | None:
     try:
-        words = words_of(text)
+        words = words_of(text, dialect)
         called = words.called & _POPULATING
         if called:
             return f"{min(called).upper()} may read the current time from a document."
-        tree = tree_of(text)
+        tree = tree_of(text, dialect_of(dialect).grammar)
     except (ParseError, TokenError, InvalidQuery, UnsupportedQuery, RecursionError):
-        return "It may read the current time from text." if words_of(text).names & _MOMENTS else None
+        return "It may read the current time from text." if words_of(text, dialect).names & _MOMENTS else None
     operands = _Text(tree, types, parameters)
     found = next((name for node in tree.walk() if (name := _converted(node, operands, enums))), None)
     return f"Text that is read as {found} may be the current time ('now', 'today')." if found else None

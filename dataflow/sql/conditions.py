@@ -14,11 +14,11 @@ from dataflow.errors import EvaluationError, Span, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.expressions import TRUE, used_columns
 from dataflow.scalar import Literal, Scalar
-from dataflow.sql import functions
-from dataflow.sql.bind import Binder
-from dataflow.sql.cast_types import cast_type
-from dataflow.sql.parse import parameter_name, parameter_span
-from dataflow.sql.spans import span_of
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import cast_type
+from dataflow.sql.syntax.parse import parameter_name, parameter_span
+from dataflow.sql.syntax.spans import span_of
 
 _RANGES: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -23,10 +23,10 @@ from dataflow.plan.rules.merge_blocks import merge_blocks
 from dataflow.plan.rules.rewriting import bottom_up, input_of, offsets, unique_keys
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog
-from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.scope import Scope
 from dataflow.sql.loose_block import LooseBlock
-from dataflow.sql.scope import Scope
 
 OUTER = 3_000_000
 

@@ -10,7 +10,7 @@ from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import Aggregate, TopK
 from dataflow.scalar import Scalar
 from dataflow.sql.clauses import Above, Columns, Rows, comparable_group, needed, placed, rows_of
-from dataflow.sql.spans import span_of
+from dataflow.sql.syntax.spans import span_of
 
 
 def distinct(rows: Rows, above: Above) -> tuple[Rows, Above]:

@@ -1,6 +1,6 @@
 """Statements and functions that do more than read, told by the words alone: also where a text has no syntax tree.
 
-Not here: the same for what has one (`parse`), which says more of where.
+Not here: the same for what has one (`syntax.parse`), which says more of where.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,9 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span
-from dataflow.sql.grammar import Grammar, grammar_of
-from dataflow.sql.parse import tokens_of
+from dataflow.sql.dialects import dialect_of
+from dataflow.sql.syntax.grammar import Grammar
+from dataflow.sql.syntax.parse import tokens_of
 
 #: What a statement that gives rows may begin with.
 _BEGINS = frozenset({"select", "with", "values", "table", "("})
@@ -21,11 +22,11 @@ _LOCKS = frozenset({("for", "update"), ("for", "share"), ("for", "no"), ("for", 
 
 def check_effects(sql: str, dialect: str = "postgres") -> None:
     """Raises `InvalidQuery` for what is not one statement that only reads."""
+    grammar = dialect_of(dialect).grammar
     try:
-        tokens = tokens_of(sql, dialect)
+        tokens = tokens_of(sql, grammar)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
-    grammar = grammar_of(dialect)
     words = ["" if t.token_type in (TokenType.STRING, TokenType.IDENTIFIER) else t.text.lower() for t in tokens]
     if words and words[0] not in _BEGINS:
         raise InvalidQuery("A view is a SELECT.", _span(tokens[0]))

@@ -18,16 +18,16 @@ from dataflow.plan.nullability import never_null
 from dataflow.plan.rules.rewriting import input_of, offsets
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Table, UpstreamView
-from dataflow.sql import functions
-from dataflow.sql.aggregates import refuse_aggregate
-from dataflow.sql.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
 from dataflow.sql.conditions import BoundParameter, bind_conditions
 from dataflow.sql.correlation import Around, Correlations
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.aggregates import refuse_aggregate
+from dataflow.sql.expressions.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
+from dataflow.sql.expressions.scope import FromItem, NamedColumn, Scope, find_relation, name_of
 from dataflow.sql.loose_block import LooseBlock, Mark, refuse_pending
-from dataflow.sql.scope import FromItem, NamedColumn, Scope, column_name, find_relation, name_of
 from dataflow.sql.sources import Derived, Environment, renamed
-from dataflow.sql.spans import span_of
 from dataflow.sql.subqueries import Subqueries, defaulted
+from dataflow.sql.syntax.spans import span_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class FromClause:
         return Binder(
             self.environment.sql,
             scope,
+            self.environment.dialect,
             on_aggregate,
             on_subquery or self.subqueries.bind,
             self.environment.catalog,
@@ -227,8 +228,8 @@ class FromClause:
         found = find_relation(self.environment.catalog, node)
         if isinstance(found, Table):
             refs = tuple(ColumnRef(i, column.type) for i, column in enumerate(found.columns))
-            catalog = self.environment.catalog
-            columns = tuple((column_name(c.name, catalog), i, c.type) for i, c in enumerate(found.columns))
+            name_in = self.environment.dialect.name
+            columns = tuple((name_in(c.name), i, c.type) for i, c in enumerate(found.columns))
             return Derived(Chain(found.name, None, refs), columns)
         if isinstance(found, UpstreamView):
             return self.environment.read_view(found, node)

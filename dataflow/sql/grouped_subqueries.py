@@ -14,9 +14,9 @@ from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.sql.clauses import Above, Rows
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around
+from dataflow.sql.expressions.scope import Scope
 from dataflow.sql.from_clause import FromClause
 from dataflow.sql.loose_block import LooseBlock, refuse_pending
-from dataflow.sql.scope import Scope
 from dataflow.sql.subqueries import Subqueries
 
 FIRST_SUBQUERY = 2_500_000

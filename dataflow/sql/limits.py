@@ -9,8 +9,8 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import FALSE
 from dataflow.plan.nodes import TopK
 from dataflow.sql.clauses import Above, Columns, Rows, needed, placed, rows_of
-from dataflow.sql.parse import parameter_name, parameter_span
-from dataflow.sql.spans import span_of
+from dataflow.sql.syntax.parse import parameter_name, parameter_span
+from dataflow.sql.syntax.spans import span_of
 
 #: A number, a parameter, or None for all rows.
 Count = int | exp.Placeholder | None

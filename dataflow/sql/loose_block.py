@@ -28,8 +28,8 @@ from dataflow.plan.nodes import Block, BlockInput, JoinCondition, Relation, Unio
 from dataflow.plan.rules.push_predicates import filtered
 from dataflow.plan.rules.rewriting import input_columns, input_of, inputs_used, offsets, widths
 from dataflow.scalar import Call, ColumnRef, Scalar
-from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.expressions import functions
 
 
 @dataclass(frozen=True, slots=True)

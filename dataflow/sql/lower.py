@@ -22,11 +22,11 @@ from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.empty_tables import rows_of_empty_tables
 from dataflow.sql.exactness import check_exact
 from dataflow.sql.limits import Limit, number_of, parameter_of
-from dataflow.sql.parse import parameter_name, parameter_span, parse
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import SelectClauses
 from dataflow.sql.sources import Environment
-from dataflow.sql.spans import span_of
+from dataflow.sql.syntax.parse import parameter_name, parameter_span, parse
+from dataflow.sql.syntax.spans import span_of
 from dataflow.state.ordering import Ordering
 from dataflow.types import Row
 
@@ -57,10 +57,11 @@ def _closed(sql: str, span: Span | None) -> Span | None:
 
 
 def _planned(name: str, sql: str, catalog: Catalog) -> View:
-    query = unwrapped(parse(sql, catalog.dialect))
+    environment = Environment(sql, catalog, lower_derived)
+    query = unwrapped(parse(sql, environment.dialect.grammar))
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
         raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")
-    lowered = lower_query(query, Environment(sql, catalog, lower_derived), SelectClauses(top=True))
+    lowered = lower_query(query, environment, SelectClauses(top=True))
     limit = Limit.of(query)
     names = _unique_names([str(output) for output, _ in lowered.outputs])
     view = View(

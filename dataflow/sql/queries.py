@@ -9,12 +9,12 @@ from dataflow.plan.nodes import column_types
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.sql.clauses import Above, Lowered, Output, Sorted, finished, rows_of, sorted_by
 from dataflow.sql.empty_groups import grouped_by_parameters, one_row
+from dataflow.sql.expressions.scope import name_of
 from dataflow.sql.limits import Limit, limited
-from dataflow.sql.scope import name_of
 from dataflow.sql.select import PLAIN, SelectClauses, SelectLowering, shown_column
 from dataflow.sql.set_operations import combined
 from dataflow.sql.sources import Derived, Environment
-from dataflow.sql.spans import span_of
+from dataflow.sql.syntax.spans import span_of
 
 _OPTIONS = ("order", "limit", "offset", "with_")
 

@@ -12,7 +12,6 @@ Not here: whether functions and tables are what the change stream says all about
 (`service.engine.databases.postgres.describe`).
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,14 +26,15 @@ from dataflow.plan.expressions import TRUE
 from dataflow.plan.refresh import RefreshParameter, TableRead
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog, Table
-from dataflow.sql.aggregates import refuse_aggregate
-from dataflow.sql.bind import Binder
-from dataflow.sql.cast_types import cast_type
-from dataflow.sql.parse import cut_name, parameter_name, tokens_of, tree_of
-from dataflow.sql.scope import FromItem, NamedColumn, Scope, find_table, name_of
+from dataflow.sql.dialects import dialect_of
+from dataflow.sql.expressions.aggregates import refuse_aggregate
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import cast_type
+from dataflow.sql.expressions.scope import FromItem, NamedColumn, Scope, find_table, name_of
+from dataflow.sql.syntax.grammar import unescaped
+from dataflow.sql.syntax.parse import parameter_name, tokens_of, tree_of
 from dataflow.types import Row
 
-_CODE_POINT = re.compile(r"\\([0-9a-fA-F]{4})|\\\+([0-9a-fA-F]{6})")
 _MATCHING = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IRLIKE, TokenType.SIMILAR_TO})
 #: What ends an operand.
 _ENDING = frozenset(
@@ -72,8 +72,9 @@ class SqlWords:
 
 def words_of(sql: str, dialect: str = "postgres") -> SqlWords:
     """The words of a text. InvalidQuery if it has none."""
+    grammar = dialect_of(dialect).grammar
     try:
-        tokens = tokens_of(sql, dialect)
+        tokens = tokens_of(sql, grammar)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     names: set[str] = set()
@@ -86,11 +87,11 @@ def words_of(sql: str, dialect: str = "postgres") -> SqlWords:
             if not _is_pattern(tokens, position):
                 # Strings that only lines part are one.
                 joined = position > 0 and _is_string(tokens[position - 1]) and strings
-                strings.append((strings.pop() if joined else "") + _unescaped(token))
+                strings.append((strings.pop() if joined else "") + unescaped(token.text))
             continue
         rest.append(token.text)
         if token.token_type is TokenType.IDENTIFIER:
-            word = _unescaped(token) if dialect == "postgres" else token.text.lower()
+            word = grammar.unquoted(token.text)
         elif token.text[:1].isalpha() or token.text[:1] == "_":
             word = token.text.lower()
             before = tokens[position - 1].token_type if position else None
@@ -98,16 +99,11 @@ def words_of(sql: str, dialect: str = "postgres") -> SqlWords:
                 bare.add(word)
         else:
             continue
-        word = cut_name(word) if dialect == "postgres" else word
+        word = word if grammar.cut is None else grammar.cut(word)
         names.add(word)
         if position + 1 < len(tokens) and tokens[position + 1].token_type is TokenType.L_PAREN:
             called.add(word)
     return SqlWords(frozenset(names), frozenset(called), frozenset(bare), tuple(strings), " ".join(rest))
-
-
-def _unescaped(token: Token) -> str:
-    """The text of a word, escapes of ``U&'…'`` and ``U&"…"`` read."""
-    return _CODE_POINT.sub(lambda found: chr(int(found[1] or found[2], 16) % 0x110000), token.text)
 
 
 def _is_pattern(tokens: Sequence[Token], position: int) -> bool:
@@ -134,7 +130,7 @@ def table_reads(
     for text in texts:
         try:
             words = words_of(text, catalog.dialect)
-            trees.append((text, tree_of(text, catalog.dialect)))
+            trees.append((text, tree_of(text, dialect_of(catalog.dialect).grammar)))
             names |= words.names
             plain = plain and "table" not in words.bare
         except (ParseError, TokenError, InvalidQuery, UnsupportedQuery, RecursionError):
@@ -345,7 +341,8 @@ class _Walk:
         )
         scope.add(FromItem(mention.alias, named), None)
         try:
-            bound = Binder(self.text, scope, refuse_aggregate, catalog=self.catalog).condition(part)
+            dialect = dialect_of(self.catalog.dialect)
+            bound = Binder(self.text, scope, dialect, refuse_aggregate, catalog=self.catalog).condition(part)
             compile_predicate(bound)
         except (UnsupportedQuery, InvalidQuery, EvaluationError, ValueError):
             return None

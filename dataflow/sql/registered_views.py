@@ -10,11 +10,11 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.lookups.mysql.render import quote as mysql_quote
 from dataflow.schema import Catalog, UpstreamView
-from dataflow.sql.parse import cut_name, tree_of
+from dataflow.sql.dialects import dialect_of
+from dataflow.sql.expressions.scope import find_relation, name_of, schema_and_name
 from dataflow.sql.reads import words_of
-from dataflow.sql.scope import find_relation, name_of, schema_and_name
+from dataflow.sql.syntax.parse import tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ def upstream_views(sql: str, catalog: Catalog) -> frozenset[tuple[str, str]]:
     """Names and definitions of the upstream's views that a text may read: those whose name is one of its words, and
     those whose name is one of theirs."""
     by_word: dict[str, list[UpstreamView]] = {}
+    word_of = dialect_of(catalog.dialect).word
     for view in catalog.views.values():
-        name = schema_and_name(view.name)[1]
-        by_word.setdefault(name if catalog.dialect == "postgres" else name.lower(), []).append(view)
+        by_word.setdefault(word_of(schema_and_name(view.name)[1]), []).append(view)
     found: dict[str, str] = {}
     texts = [sql] if by_word else []
     while texts:
@@ -55,10 +55,11 @@ def upstream_views(sql: str, catalog: Catalog) -> frozenset[tuple[str, str]]:
 
 
 def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
+    dialect = dialect_of(catalog.dialect)
     try:
         if not _may_name_any(sql, catalog):
             return Expanded(sql)
-        tree = tree_of(sql, catalog.dialect)
+        tree = tree_of(sql, dialect.grammar)
     except (ParseError, TokenError, InvalidQuery, UnsupportedQuery, RecursionError):
         return Expanded(sql)
     parts: list[str] = []
@@ -70,8 +71,7 @@ def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
         found = _expanded(catalog.registered[name], catalog, (*inside, name))
         views |= {name, *found.views}
         text = found.sql.rstrip().rstrip(";")
-        alias = f'"{name}"' if catalog.dialect == "postgres" else mysql_quote(name)
-        parts += [sql[at:start], f"({text}\n)", "" if aliased else f" AS {alias}"]
+        parts += [sql[at:start], f"({text}\n)", "" if aliased else f" AS {dialect.quote(name)}"]
         at = end
     return Expanded("".join([*parts, sql[at:]]), frozenset(views))
 
@@ -79,9 +79,7 @@ def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
 def _may_name_any(sql: str, catalog: Catalog) -> bool:
     """Whether a registered view's name is among the words: a text is parsed for the names that it says only if so."""
     words = words_of(sql, catalog.dialect).names
-    if catalog.dialect == "postgres":
-        return not catalog.registered.keys().isdisjoint(map(cut_name, words))
-    return any(name.lower() in words for name in catalog.registered)
+    return not words.isdisjoint(map(dialect_of(catalog.dialect).word, catalog.registered))
 
 
 def _mentions(tree: exp.Expr, catalog: Catalog) -> Iterator[tuple[str, int, int, bool]]:

@@ -15,18 +15,18 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import Aggregate
 from dataflow.scalar import ColumnRef, Scalar
-from dataflow.sql.aggregates import FIRST_CALL, Calls, GroupBy
-from dataflow.sql.bind import Binder
-from dataflow.sql.cast_types import UNKNOWN
 from dataflow.sql.clauses import Above, Columns, Lowered, Output, Rows, finished, rows_of, sorted_by, varying
 from dataflow.sql.conditions import BoundParameter, bind_conditions, unify
 from dataflow.sql.distinct import distinct, distinct_on
+from dataflow.sql.expressions.aggregates import FIRST_CALL, Calls, GroupBy
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import UNKNOWN
+from dataflow.sql.expressions.scope import Scope, name_of
 from dataflow.sql.from_clause import FromClause
 from dataflow.sql.grouped_subqueries import FIRST_SUBQUERY, GroupedSubqueries, refuse_beside
 from dataflow.sql.limits import Limit, limited
-from dataflow.sql.scope import Scope, name_of
 from dataflow.sql.sources import Environment
-from dataflow.sql.spans import span_of
+from dataflow.sql.syntax.spans import span_of
 from dataflow.sql.windows import Windows, windowed
 
 _KNOWN = frozenset(

@@ -16,13 +16,13 @@ from dataflow.plan.expressions import BOOL, INT4, INT8, equality
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Chain, Source, Union, column_types
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
-from dataflow.sql import functions
-from dataflow.sql.cast_types import UNKNOWN
 from dataflow.sql.clauses import Lowered, comparable_group, rows_of
 from dataflow.sql.conditions import BoundParameter
-from dataflow.sql.dialect import Dialect
 from dataflow.sql.dialects import dialect_of
-from dataflow.sql.spans import span_of
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.cast_types import UNKNOWN
+from dataflow.sql.expressions.dialect import Dialect
+from dataflow.sql.syntax.spans import span_of
 from dataflow.sql.union_parameters import with_same_parameters
 
 _ZERO = Literal("0", INT8)

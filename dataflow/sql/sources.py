@@ -13,9 +13,11 @@ from dataflow.plan.nodes import Relation
 from dataflow.schema import Catalog, SqlType, UpstreamView
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around
-from dataflow.sql.parse import parse
-from dataflow.sql.scope import column_name, name_of
-from dataflow.sql.spans import span_of
+from dataflow.sql.dialects import dialect_of
+from dataflow.sql.expressions.dialect import Dialect
+from dataflow.sql.expressions.scope import name_of
+from dataflow.sql.syntax.parse import parse
+from dataflow.sql.syntax.spans import span_of
 from dataflow.types import Row
 
 
@@ -50,6 +52,10 @@ class Environment:
     subquery: exp.Expr | None = None
     #: The views that are being read.
     reading: tuple[str, ...] = ()
+
+    @property
+    def dialect(self) -> Dialect:
+        return dialect_of(self.catalog.dialect)
 
     def extended(self, node: exp.Expr | None) -> "Environment":
         """With the common table expressions of a WITH."""
@@ -92,7 +98,7 @@ class Environment:
         ):
             raise UnsupportedQuery(f"The view {view.name} has columns of other types than expected.", span_of(node))
         columns = zip(view.columns, derived.columns, strict=True)
-        named = ((column_name(c.name, self.catalog), place, sql_type) for c, (_, place, sql_type) in columns)
+        named = ((self.dialect.name(c.name), place, sql_type) for c, (_, place, sql_type) in columns)
         return replace(derived, columns=tuple(named))
 
     def read_registered(self, name: str, node: exp.Expr) -> Derived:
@@ -112,7 +118,7 @@ class Environment:
             raise InvalidQuery(f'The view "{name}" reads itself.', span_of(node))
         environment = Environment(sql, self.catalog, self.lower, reading=(*self.reading, name))
         try:
-            return self.lower(parse(sql, self.catalog.dialect), environment)
+            return self.lower(parse(sql, self.dialect.grammar), environment)
         except (InvalidQuery, UnsupportedQuery) as error:
             raise UnsupportedQuery(f'The view "{name}" in FROM: {error.reason}', span_of(node)) from error
 

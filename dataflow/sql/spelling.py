@@ -20,9 +20,10 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span
+from dataflow.sql.dialects import dialect_of
 from dataflow.sql.effects import check_effects
-from dataflow.sql.grammar import Grammar, grammar_of
-from dataflow.sql.parse import parse, tokens_of
+from dataflow.sql.syntax.grammar import Grammar
+from dataflow.sql.syntax.parse import parse, tokens_of
 
 _BEFORE = frozenset(
     {
@@ -84,48 +85,6 @@ _STRINGS = frozenset(
 )
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _TEXT = re.compile(r"'(?:[^'\\]|'')*'")
-_BLOCK = r"/\*(?:(?!/\*|\*/|[!+]).)(?:(?!/\*|\*/).)*\*/|/\*\*/"
-_POSTGRES_GAP = re.compile(rf"(?:[ \t\n\r\f\v]|--[^\n\r]*(?=[\n\r]|\Z)|{_BLOCK})*", re.DOTALL)
-_MYSQL_GAP = re.compile(rf"(?:[ \t\n\r\f\v]|(?:--[ \t]|#)[^\n\r]*(?=\n|\Z)|{_BLOCK})*", re.DOTALL)
-#: Words of MariaDB and MySQL that are no names, so that their case means nothing.
-_RESERVED = frozenset(
-    {
-        "select",
-        "from",
-        "where",
-        "and",
-        "or",
-        "not",
-        "in",
-        "is",
-        "null",
-        "like",
-        "between",
-        "as",
-        "on",
-        "join",
-        "left",
-        "right",
-        "inner",
-        "outer",
-        "cross",
-        "group",
-        "by",
-        "order",
-        "having",
-        "limit",
-        "union",
-        "all",
-        "distinct",
-        "exists",
-        "case",
-        "when",
-        "then",
-        "else",
-        "asc",
-        "desc",
-    }
-)
 
 
 #: Functions that read what is in no table: the server's files.
@@ -208,27 +167,27 @@ def spelling_of(sql: str, dialect: str = "postgres") -> Spelling:
     most = next(islice(_ROUGHLY.finditer(sql), _MAX_WORDS, None), None)
     if most is not None:
         raise InvalidQuery(f"The SQL is too large: more than {_MAX_WORDS} words, constants and operators.")
-    grammar = grammar_of(dialect)
+    grammar = dialect_of(dialect).grammar
     try:
-        tokens = list(tokens_of(sql, dialect))
+        tokens = list(tokens_of(sql, grammar))
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     size = sum(token.token_type not in _CHEAP for token in tokens)
     if size > _MAX_SIZE:
         raise InvalidQuery(f"The SQL is too large: {size} words and operators, at most {_MAX_SIZE} are read.")
     check_effects(sql, dialect)
-    parse(sql, dialect)
+    parse(sql, grammar)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     end = tokens[-1].end + 1 if tokens else 0
-    _check_gaps(sql, tokens, dialect)
+    _check_gaps(sql, tokens, grammar)
     _check_calls(tokens, grammar)
-    sites = _Sites(sql, tokens, dialect).found()
-    return Spelling(sql, _words(sql, tokens, sites, dialect), tuple(site for _, _, site in sites), end, size)
+    sites = _Sites(sql, tokens).found()
+    return Spelling(sql, _words(sql, tokens, sites, grammar), tuple(site for _, _, site in sites), end, size)
 
 
-def _check_gaps(sql: str, tokens: Sequence[Token], dialect: str) -> None:
-    blank = _POSTGRES_GAP if dialect == "postgres" else _MYSQL_GAP
+def _check_gaps(sql: str, tokens: Sequence[Token], grammar: Grammar) -> None:
+    blank = grammar.gap
     at = 0
     for token in tokens:
         if token.start > at and not blank.fullmatch(sql, at, token.start):
@@ -262,7 +221,6 @@ _Found = tuple[int, int, Site]
 class _Sites:
     sql: str
     tokens: Sequence[Token]
-    dialect: str
 
     def found(self) -> list[_Found]:
         """All sites, in order."""
@@ -354,7 +312,7 @@ class _Sites:
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
-def _words(sql: str, tokens: Sequence[Token], sites: Sequence[_Found], dialect: str) -> str:
+def _words(sql: str, tokens: Sequence[Token], sites: Sequence[_Found], grammar: Grammar) -> str:
     """The words, each on a line of its own; at sites a mark that no word can be."""
     found = {first: (last, site) for first, last, site in sites}
     words: list[str] = []
@@ -364,20 +322,17 @@ def _words(sql: str, tokens: Sequence[Token], sites: Sequence[_Found], dialect: 
             i, site = found[i]
             words.append("\0[]" if site.listed else "\0")
         else:
-            words.append(_gap(sql, tokens, i) + _word(sql, tokens[i], dialect))
+            words.append(_gap(sql, tokens, i) + _word(sql, tokens[i], grammar))
         i += 1
     return "\n".join(words)
 
 
-def _word(sql: str, token: Token, dialect: str) -> str:
+def _word(sql: str, token: Token, grammar: Grammar) -> str:
     raw = sql[token.start : token.end + 1]
     if token.token_type in _STRINGS:
         # Its lines are not those of the words.
         return repr(raw)
-    word = " ".join(raw.split())
-    if dialect == "postgres":
-        return word.lower() if word.isascii() else word
-    return word.lower() if word.lower() in _RESERVED or " " in word else word
+    return grammar.folded(" ".join(raw.split()))
 
 
 def _gap(sql: str, tokens: Sequence[Token], i: int) -> str:

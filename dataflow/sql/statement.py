@@ -12,7 +12,8 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span
-from dataflow.sql.parse import tokens_of
+from dataflow.sql.dialects import dialect_of
+from dataflow.sql.syntax.parse import tokens_of
 
 #: ``IN (:p)`` with a list, and with one value.
 _LISTED = {"in": "= ANY", "not in": "<> ALL"}
@@ -96,7 +97,7 @@ class Statement:
 def statement_of(sql: str, dialect: str = "postgres") -> Statement:
     """The parameters of a SQL text. InvalidQuery if it cannot even be cut into words."""
     try:
-        tokens = list(tokens_of(sql, dialect))
+        tokens = list(tokens_of(sql, dialect_of(dialect).grammar))
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     occurrences: list[Occurrence] = []

@@ -32,15 +32,15 @@ from dataflow.plan.rules.push_predicates import push_predicates
 from dataflow.plan.rules.rewriting import at_most_one, bottom_up, input_columns
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
-from dataflow.sql import functions
-from dataflow.sql.bind import Binder
-from dataflow.sql.cast_types import UNKNOWN
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around, proper
-from dataflow.sql.scope import Scope
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import UNKNOWN
+from dataflow.sql.expressions.scope import Scope
+from dataflow.sql.expressions.subquery_forms import ExistsForm, QuantifiedForm, only_truth_matters, subquery_form
 from dataflow.sql.sources import Derived, Environment
-from dataflow.sql.spans import span_of
-from dataflow.sql.subquery_forms import ExistsForm, QuantifiedForm, only_truth_matters, subquery_form
+from dataflow.sql.syntax.spans import span_of
 
 _ZERO = Literal("0", INT8)
 _FALSE = Literal("f", BOOL)

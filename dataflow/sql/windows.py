@@ -16,13 +16,13 @@ from dataflow.plan.nodes import Block, Frame, FrameMode, Relation, Window, Windo
 from dataflow.plan.rules.rewriting import as_source
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql import functions
-from dataflow.sql.aggregates import FIRST_WINDOW, WrittenCall, aggregate_call, written_call
-from dataflow.sql.bind import Binder
-from dataflow.sql.cast_types import FLOAT8
 from dataflow.sql.clauses import Above, Columns, Rows, WindowUse, comparable_group, rows_of, sorted_by, varying
-from dataflow.sql.scope import name_of
-from dataflow.sql.spans import span_of
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.aggregates import FIRST_WINDOW, WrittenCall, written_call
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import FLOAT8
+from dataflow.sql.expressions.scope import name_of
+from dataflow.sql.syntax.spans import span_of
 
 _RANKS: dict[str, SqlType] = {
     "row_number": INT8,
@@ -87,7 +87,7 @@ class Windows:
             arguments, result = _function(written, binder)
             frame = frame if written.name in _OF_FRAME else Frame()
             return WindowUse(written.name, arguments, None, parts, terms, frame, result, node)
-        call = aggregate_call(written, binder)
+        call = binder.dialect.aggregate_call(written, binder)
         called = () if call.argument is None else (call.argument, *call.others)
         name = "count" if call.argument is None else call.function.value
         return WindowUse(name, called, call.keeps, parts, terms, frame, call.type, node)

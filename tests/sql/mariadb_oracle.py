@@ -8,9 +8,10 @@ from typing import Any
 from cdc.mysql.position import position_of
 from dataflow.functions import arrays
 from dataflow.schema import SqlType
-from dataflow.sql.parameter_values import fill, template
-from dataflow.sql.scope import schema_and_name
+from dataflow.sql.expressions.scope import schema_and_name
+from dataflow.sql.mysql.parameter_values import fill
 from dataflow.sql.statement import statement_of
+from dataflow.sql.templates import template
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
 from service.engine.databases.mysql.connect import MySqlPool

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from tests.tidy.sources import sources_of
+from tests.tidy.sources import Source, sources_of
 
 #: The folders of `service/` by process, from the bottom up. A folder may import lower floors, and none of its own.
 SERVICE = (
@@ -42,6 +42,12 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "debezium": {"mysql", "postgres"},
         "fanout": set(),
     },
+    "dataflow.sql": {
+        "syntax": set(),
+        "expressions": {"syntax"},
+        "postgres": {"expressions", "syntax"},
+        "mysql": {"expressions", "syntax"},
+    },
     "service": {
         folder: {lower for below in SERVICE[:floor] for lower in below}
         for floor, folders in enumerate(SERVICE)
@@ -50,18 +56,23 @@ FLOORS: dict[str, dict[str, set[str]]] = {
 }
 
 
+def files_of(package: str) -> list[Source]:
+    path = package.replace(".", "/") + "/"
+    return [file for file in sources_of(path.split("/", 1)[0]) if file.path.startswith(path)]
+
+
 def units(package: str) -> dict[str, set[str]]:
     """The folders and root modules of a package (``dataflow.plan``, ``dataflow.schema``), and their imports."""
     found: dict[str, set[str]] = {}
-    for file in sources_of(package):
-        unit = unit_of(file.path.removesuffix(".py").replace("/", "."))
-        imported = {unit_of(module) for module in file.imports if module.split(".", 1)[0] == package}
+    for file in files_of(package):
+        unit = unit_of(file.path.removesuffix(".py").replace("/", "."), package)
+        imported = {unit_of(module, package) for module in file.imports if module.startswith(f"{package}.")}
         found.setdefault(unit, set()).update(imported - {unit})
     return found
 
 
-def unit_of(module: str) -> str:
-    return ".".join(module.split(".", 2)[:2])
+def unit_of(module: str, package: str) -> str:
+    return ".".join(module.split(".")[: package.count(".") + 2])
 
 
 def folder_of(module: str) -> str:
@@ -73,7 +84,9 @@ def test_folders_import_lower_floors_only(package: str) -> None:
     floors = {f"{package}.{folder}": {f"{package}.{f}" for f in below} for folder, below in FLOORS[package].items()}
     folders = {unit: below & floors.keys() for unit, below in units(package).items() if unit in floors}
     assert {unit: below - floors[unit] for unit, below in folders.items() if below - floors[unit]} == {}
-    assert floors.keys() == {unit_of(f.path.replace("/", ".")) for f in sources_of(package) if f.path.count("/") > 1}
+    depth = package.count(".") + 1
+    inner = [file.path.replace("/", ".") for file in files_of(package) if file.path.count("/") > depth]
+    assert floors.keys() == {unit_of(module, package) for module in inner}
 
 
 @pytest.mark.parametrize("package", FLOORS)

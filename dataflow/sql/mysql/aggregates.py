@@ -4,17 +4,16 @@ SUM of integers is a DECIMAL; AVG has four decimals more than its argument, and 
 with further (`arithmetic`).
 """
 
-from typing import TYPE_CHECKING
-
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.functions.mysql_numbers import quotient_scale
 from dataflow.plan.expressions import INT8, used_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.scalar import Call, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql import functions
-from dataflow.sql.aggregates import FIRST_CALL
-from dataflow.sql.cast_types import FLOAT8
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.aggregates import FIRST_CALL, WrittenCall
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import FLOAT8
 from dataflow.sql.mysql.arithmetic import INCREMENT
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
@@ -25,10 +24,6 @@ from dataflow.sql.mysql.values import (
     printed,
     refuse_printed,
 )
-
-if TYPE_CHECKING:
-    from dataflow.sql.aggregates import WrittenCall
-    from dataflow.sql.bind import Binder
 
 #: Every aggregate function, also those that are refused.
 NAMES = frozenset(
@@ -65,7 +60,7 @@ _FUNCTIONS = {
 _COUNTING = frozenset({AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG})
 
 
-def aggregate_call(written: "WrittenCall", binder: "Binder") -> AggregateCall:
+def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
     """The call of an aggregate function, bound."""
     function = _FUNCTIONS.get(written.name)
     shown = written.name.upper()

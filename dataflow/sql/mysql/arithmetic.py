@@ -8,8 +8,8 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.functions.mysql_numbers import quotient_scale
 from dataflow.plan.expressions import INT8
 from dataflow.scalar import Call, Literal, Scalar
-from dataflow.sql.cast_types import FLOAT8, UNKNOWN
-from dataflow.sql.coercion import folded
+from dataflow.sql.expressions.cast_types import FLOAT8, UNKNOWN
+from dataflow.sql.expressions.coercion import folded
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
     MAX_SCALE,

@@ -1,18 +1,16 @@
 """Functions of MariaDB and MySQL that are computed here, by name; all others are refused."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import INT8, TRUE
 from dataflow.scalar import Call, Literal, Scalar
-from dataflow.sql import functions
-from dataflow.sql.cast_types import FLOAT8, UNKNOWN
-from dataflow.sql.coercion import folded
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import FLOAT8, UNKNOWN
+from dataflow.sql.expressions.coercion import folded
 from dataflow.sql.mysql import arithmetic, values
-
-if TYPE_CHECKING:
-    from dataflow.sql.bind import Binder
 
 _TIME = frozenset(
     {
@@ -34,7 +32,7 @@ _TIME = frozenset(
 _RANDOM = frozenset({"rand", "uuid", "uuid_short", "random_bytes"})
 
 
-def call(binder: "Binder", node: Any) -> Scalar:
+def call(binder: Binder, node: Any) -> Scalar:
     """A function by its name."""
     name = str(node.this).lower()
     function = _FUNCTIONS.get(name)

@@ -6,23 +6,21 @@ Not here: types of values beside each other (`values`), operators of numbers (`a
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Call, Literal, Scalar
-from dataflow.sql.bind_functions import has_others
-from dataflow.sql.cast_types import UNKNOWN
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import UNKNOWN
+from dataflow.sql.expressions.written_calls import has_others
 from dataflow.sql.mysql import arithmetic, calls, values
 from dataflow.sql.mysql.grammar import PARENTHESES
-from dataflow.sql.parse import parameter_name
+from dataflow.sql.syntax.parse import parameter_name
 
-if TYPE_CHECKING:
-    from dataflow.sql.bind import Binder
-
-Bind = Callable[["Binder", Any], Scalar]
+Bind = Callable[[Binder, Any], Scalar]
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -59,21 +57,21 @@ def _check_loose(*nodes: Any) -> None:
         raise UnsupportedQuery("Comparisons that are read from left to right need parentheses here.")
 
 
-def _column(binder: "Binder", node: Any) -> Scalar:
+def _column(binder: Binder, node: Any) -> Scalar:
     if isinstance(node.this, exp.Star):
         raise _refusal(node)
     return binder.scope.resolve(node)
 
 
-def _literal(_: "Binder", node: Any) -> Scalar:
+def _literal(_: Binder, node: Any) -> Scalar:
     return Literal(str(node.this), UNKNOWN) if node.is_string else values.constant_of(str(node.this))
 
 
-def _boolean(_: "Binder", node: Any) -> Scalar:
+def _boolean(_: Binder, node: Any) -> Scalar:
     return Literal("t" if node.this else "f", TRUE.type)
 
 
-def _comparison(binder: "Binder", node: Any) -> Scalar:
+def _comparison(binder: Binder, node: Any) -> Scalar:
     _check_loose(node.this, node.expression)
     operator = _COMPARISONS[type(node)]
     rows = [_row(side) for side in (node.this, node.expression)]
@@ -93,18 +91,18 @@ def _row_comparison(operator: str, left: list[Scalar], right: list[Scalar]) -> S
     return values.logical("or" if operator == "<>" else "and", [values.comparison(operator, a, b) for a, b in pairs])
 
 
-def _logical(binder: "Binder", node: Any) -> Scalar:
+def _logical(binder: Binder, node: Any) -> Scalar:
     if any(isinstance(part, exp.Xor) for part in node.flatten(unnest=False)):
         raise UnsupportedQuery("XOR needs parentheses here.")
     parts = [binder.bind(part) for part in node.flatten()]
     return values.logical("and" if isinstance(node, exp.And) else "or", parts)
 
 
-def _not(binder: "Binder", node: Any) -> Scalar:
+def _not(binder: Binder, node: Any) -> Scalar:
     return values.logical("not", [binder.bind(node.this)])
 
 
-def _is(binder: "Binder", node: Any) -> Scalar:
+def _is(binder: Binder, node: Any) -> Scalar:
     _check_loose(node.this)
     negated = "not " if node.args.get("negate") else ""
     subject = binder.bind(node.this)
@@ -116,7 +114,7 @@ def _is(binder: "Binder", node: Any) -> Scalar:
     raise _refusal(node)
 
 
-def _in(binder: "Binder", node: Any) -> Scalar:
+def _in(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "expressions")
     _check_loose(node.this)
     if not node.expressions:
@@ -129,7 +127,7 @@ def _in(binder: "Binder", node: Any) -> Scalar:
     return values.logical("or", [_row_comparison("=", members, binder.all(other)) for other in others])
 
 
-def _between(binder: "Binder", node: Any) -> Scalar:
+def _between(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "low", "high")
     parts = [binder.bind(node.args[k]) for k in ("this", "low", "high")]
     subject, low, high = (values.refuse_printed(part, "BETWEEN") for part in parts)
@@ -141,7 +139,7 @@ def _between(binder: "Binder", node: Any) -> Scalar:
     return values.logical("and", [values.comparison(">=", subject, low), values.comparison("<=", subject, high)])
 
 
-def _case(binder: "Binder", node: Any) -> Scalar:
+def _case(binder: Binder, node: Any) -> Scalar:
     subject = None if node.this is None else binder.bind(node.this)
     branches: list[tuple[Scalar, Scalar]] = []
     for branch in node.args["ifs"]:
@@ -156,7 +154,7 @@ def _case(binder: "Binder", node: Any) -> Scalar:
     return calls.case(branches, Literal(None, UNKNOWN) if default is None else binder.bind(default))
 
 
-def _if(binder: "Binder", node: Any) -> Scalar:
+def _if(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "true", "false")
     if node.args.get("false") is None:
         raise _refusal(node)
@@ -164,14 +162,14 @@ def _if(binder: "Binder", node: Any) -> Scalar:
     return calls.case([(when, binder.bind(node.args["true"]))], binder.bind(node.args["false"]))
 
 
-def _binary(binder: "Binder", node: Any) -> Scalar:
+def _binary(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "expression")
     if isinstance(node.expression, exp.Interval) or isinstance(node.this, exp.Interval):
         raise _refusal(node)
     return arithmetic.binary(_SUMS[type(node)], binder.bind(node.this), binder.bind(node.expression))
 
 
-def _parameter(_: "Binder", node: Any) -> Scalar:
+def _parameter(_: Binder, node: Any) -> Scalar:
     name = parameter_name(node)
     raise UnsupportedQuery(
         f"The parameter :{name} may only stand in a condition `column = :{name}` that is ANDed with the others, yet."

@@ -2,9 +2,9 @@
 
 A function is `exp.Anonymous`, by its name, with its arguments as they are written, but for aggregates and what has a
 syntax of its own. Expressions carry the text that they are written with, by which the servers name columns, and
-identifiers say that upper and lower case are the same (`scope.name_of`).
+identifiers say that upper and lower case are the same (`expressions.scope.name_of`).
 
-What the tokenizer reads otherwise than the servers do is refused by `check`: comments that are executed.
+What the tokenizer reads otherwise than the servers do is refused: comments that are executed.
 """
 
 import re
@@ -16,6 +16,8 @@ from sqlglot.parsers.mysql import MySQLParser
 from sqlglot.tokenizer_core import TokenType
 
 from dataflow.errors import UnsupportedQuery
+from dataflow.sql.mysql.side_effects import has_side_effects
+from dataflow.sql.syntax.grammar import BLOCK_COMMENT, Grammar
 
 _AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
 #: Those with words between their arguments, or whose arguments are no expressions.
@@ -38,6 +40,45 @@ _SPECIAL = frozenset(
 )
 _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+#: Words that are no names, so that their case means nothing.
+_RESERVED = frozenset(
+    {
+        "select",
+        "from",
+        "where",
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "like",
+        "between",
+        "as",
+        "on",
+        "join",
+        "left",
+        "right",
+        "inner",
+        "outer",
+        "cross",
+        "group",
+        "by",
+        "order",
+        "having",
+        "limit",
+        "union",
+        "all",
+        "distinct",
+        "exists",
+        "case",
+        "when",
+        "then",
+        "else",
+        "asc",
+        "desc",
+    }
+)
 _EXECUTED = re.compile(r"/\*M?!")
 #: Where an expression notes its text.
 WRITTEN = "written"
@@ -57,7 +98,7 @@ def string_value(written: str) -> str:
     return _ESCAPE.sub(character, written[1:-1])
 
 
-def check(sql: str) -> None:
+def _check(sql: str) -> None:
     """UnsupportedQuery for a text that the servers may read as another than the tokenizer does."""
     if _EXECUTED.search(sql):
         raise UnsupportedQuery("Comments that are executed (/*! … */) are not read.")
@@ -99,6 +140,19 @@ class _Dialect(MySQL):
     Parser = _Parser
 
 
-MYSQL = _Dialect()
+def _folded(word: str) -> str:
+    return word.lower() if word.lower() in _RESERVED or " " in word else word
 
-__all__ = ["MYSQL", "PARENTHESES", "WRITTEN", "check", "string_value"]
+
+GRAMMAR = Grammar(
+    _Dialect(),
+    has_side_effects,
+    gap=re.compile(rf"(?:[ \t\n\r\f\v]|(?:--[ \t]|#)[^\n\r]*(?=\n|\Z)|{BLOCK_COMMENT})*", re.DOTALL),
+    folded=_folded,
+    unquoted=str.lower,
+    check=_check,
+    into_writes=True,
+    dollar_words=True,
+)
+
+__all__ = ["GRAMMAR", "PARENTHESES", "WRITTEN", "string_value"]

@@ -3,9 +3,9 @@
 from sqlglot import exp
 
 from dataflow.errors import UnsupportedQuery
+from dataflow.sql.expressions.scope import name_of
 from dataflow.sql.mysql.grammar import WRITTEN, string_value
-from dataflow.sql.scope import name_of
-from dataflow.sql.spans import span_of
+from dataflow.sql.syntax.spans import span_of
 
 
 def column_name(node: exp.Expr, sql: str) -> str:

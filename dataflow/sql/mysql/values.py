@@ -16,9 +16,9 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import BOOL, INT4, INT8
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql import functions
-from dataflow.sql.cast_types import FLOAT8, TEXT, UNKNOWN
-from dataflow.sql.coercion import folded
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.cast_types import FLOAT8, TEXT, UNKNOWN
+from dataflow.sql.expressions.coercion import folded
 
 UINT8 = SqlType("uint8", "bigint unsigned")
 #: Text that is made of constants only: of the connection's collation, which may be any.

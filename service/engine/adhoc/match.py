@@ -21,6 +21,7 @@ from typing import Any
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog, SqlType
+from dataflow.sql.dialects import dialect_of
 from dataflow.sql.spelling import Site, SiteKind, Spelling, spelling_of
 from dataflow.types import ViewId
 from service.engine.adhoc.parser import AdhocParser
@@ -197,18 +198,10 @@ def _bound(asked: Sequence[Site], candidate: _Candidate, known: Sequence[Site], 
 
 
 def fits(site: Site, kind: SqlType, dialect: str) -> bool:
-    """True if constants at the site compare like parameters of the type.
-
-    PostgreSQL: a string takes the type of the other operand; a number does not (for ``float4`` it has more digits), but
-    integers and ``numeric`` compare as numbers in any combination.
-    """
+    """True if constants at the site compare like parameters of the type."""
     if kind.kind not in ("base", "enum") or not kind.takes_parameters:
         return False
-    if dialect != "postgres":
-        # Other types of MariaDB and MySQL are compared with constants by rules of their own.
-        if not (kind.is_text if site.kind is SiteKind.TEXT else kind.is_whole):
-            return False
-    elif site.kind is SiteKind.NUMBER and not (kind.is_integer or kind.is_decimal):
+    if not dialect_of(dialect).constant_fits(kind, site.kind is not SiteKind.TEXT):
         return False
     try:
         for value in site.values:

@@ -1,6 +1,6 @@
 """Parser and planner of clients' SQL texts; long ones run one at a time.
 
-Not here: limits on texts (`dataflow.sql.spelling`, `dataflow.sql.parse`).
+Not here: limits on texts (`dataflow.sql.spelling`, `dataflow.sql.syntax.parse`).
 """
 
 import asyncio

@@ -6,7 +6,7 @@ Not here: its visibility (`log_place`, `bracketed_snapshot`).
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from dataflow.sql.parameter_values import fill
+from dataflow.sql.mysql.parameter_values import fill
 from dataflow.types import Row
 from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion

@@ -14,12 +14,14 @@ from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.schema import Catalog
-from dataflow.sql import parameter_values, plan_view
+from dataflow.sql import plan_view
 from dataflow.sql.clock import clock_read
+from dataflow.sql.dialects import dialect_of
 from dataflow.sql.effects import check_effects
 from dataflow.sql.reads import table_reads
 from dataflow.sql.registered_views import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
+from dataflow.sql.templates import template
 from service.engine.upstream.results import Described
 from service.engine.upstream.upstream import UpstreamSession
 from service.engine.views.registry import Definition, Tier, ViewPlan
@@ -194,14 +196,14 @@ def _analysed(definition: Definition, catalog: Catalog) -> tuple[Expanded, View 
 
 
 def _incremental(definition: Definition, found: Expanded, view: View, catalog: Catalog) -> ViewPlan:
-    template = catalog.dialect != "postgres"
+    is_template = dialect_of(catalog.dialect).fills_templates
     return ViewPlan(
         view,
-        template_of(view, found.sql, catalog) if template else found.sql,
+        template_of(view, found.sql, catalog) if is_template else found.sql,
         whole=definition.options.materialization == "full",
         reads_views=found.views,
         upstream_views=upstream_views(found.sql, catalog),
-        template=template,
+        template=is_template,
     )
 
 
@@ -210,8 +212,6 @@ def _reads(found: Expanded, described: Described, catalog: Catalog) -> tuple[Tab
 
 
 def _clock_read(found: Expanded, described: Described, catalog: Catalog) -> str | None:
-    if catalog.dialect != "postgres":
-        return None
     types = {parameter.name: parameter.type for parameter in described.parameters}
     return clock_read([found.sql, *described.views], described.tables, catalog, types)
 
@@ -225,11 +225,11 @@ def parameter_names(view: View | RefreshView) -> list[str]:
 
 
 def template_of(view: View, sql: str, catalog: Catalog) -> str:
-    """The view's SQL as a template that its parameters' values are filled into (`dataflow.sql.parameter_values`)."""
+    """The view's SQL as a template that its parameters' values are filled into (`dataflow.sql.templates`)."""
     types = column_types(view.relation)
     known = {p.name: types[p.column] for p in (*view.parameters, *view.within)}
     known |= {r.name: types[r.column] for r in view.ranges}
-    return parameter_values.template(statement_of(sql, catalog.dialect), known)
+    return template(statement_of(sql, catalog.dialect), known)
 
 
 def place(sql: str, span: Span | None) -> dict[str, object]:

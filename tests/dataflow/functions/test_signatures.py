@@ -13,7 +13,7 @@ from dataflow.evaluate import SIGNATURES, compile_scalar
 from dataflow.functions.signature import Signature
 from dataflow.plan.render import render
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
-from dataflow.sql import resolve
+from dataflow.sql.postgres import resolve
 from dataflow.types import Row, Value
 from service.demo.postgres_server import EmbeddedPostgres
 from tests.dataflow.functions.awkward import VALUES, type_of

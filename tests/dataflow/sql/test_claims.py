@@ -3,8 +3,9 @@
 import pytest
 
 from dataflow.errors import InvalidQuery
-from dataflow.sql.parse import parse
+from dataflow.sql.dialects import dialect_of
 from dataflow.sql.statement import statement_of
+from dataflow.sql.syntax.parse import parse
 
 DIALECTS = ("postgres", "mariadb")
 
@@ -25,7 +26,7 @@ DIALECTS = ("postgres", "mariadb")
 def test_a_claim_is_a_parameter_with_dots(dialect: str, written: str, name: str) -> None:
     sql = f"SELECT id FROM t WHERE owner = {written} LIMIT 1"
     if "::" not in written or dialect == "postgres":
-        parse(sql, dialect)
+        parse(sql, dialect_of(dialect).grammar)
     (occurrence,) = statement_of(sql, dialect).occurrences
     assert occurrence.name == name
     assert sql[occurrence.span.start : occurrence.span.end] == f":{name}"
@@ -61,4 +62,4 @@ def test_a_list_of_claims() -> None:
 )
 def test_what_is_nearly_a_claim_is_refused(dialect: str, written: str) -> None:
     with pytest.raises(InvalidQuery):
-        parse(f"SELECT id FROM t WHERE owner = {written}", dialect)
+        parse(f"SELECT id FROM t WHERE owner = {written}", dialect_of(dialect).grammar)

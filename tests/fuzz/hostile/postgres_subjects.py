@@ -15,7 +15,7 @@ from dataflow.functions.signature import Signature
 from dataflow.plan.render import render
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql import resolve
+from dataflow.sql.postgres import resolve
 from tests.dataflow.functions.awkward import type_of
 from tests.dataflow.functions.test_signatures import CONSTANTS, PATTERNS
 from tests.fuzz.hostile.subject import Subject

@@ -17,10 +17,10 @@ from cdc.mysql.names import qualified_name
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
-from dataflow.sql.mentions import Mentions, ParameterColumn, ParameterUse, mentions_of
-from dataflow.sql.parameter_values import template
+from dataflow.sql.mysql.mentions import Mentions, ParameterColumn, ParameterUse, mentions_of
 from dataflow.sql.reads import words_of
 from dataflow.sql.statement import Statement
+from dataflow.sql.templates import template
 from dataflow.types.documents import MYSQL_JSON
 from dataflow.types.integers import UINT8
 from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
@@ -60,7 +60,7 @@ _SYNTAX = 1064
 async def describe(wire: Wire, statement: Statement, dialect: str) -> Described:
     """Describes a statement by preparing it. Raises `InvalidQuery` with the server's message, ServerError,
     ConnectionBroken."""
-    mentions = await beside(statement.sql, _mentions, statement.sql, dialect)
+    mentions = await beside(statement.sql, _mentions, statement.sql)
     try:
         prepared = await wire.prepare(_with_questions(statement))
     except ServerError as error:
@@ -88,10 +88,10 @@ async def describe(wire: Wire, statement: Statement, dialect: str) -> Described:
     )
 
 
-def _mentions(sql: str, dialect: str) -> Mentions | None:
+def _mentions(sql: str) -> Mentions | None:
     """Returns the references of a text; None if it cannot be parsed."""
     try:
-        return mentions_of(sql, dialect)
+        return mentions_of(sql)
     except (UnsupportedQuery, InvalidQuery):
         return None
 
@@ -181,7 +181,7 @@ class _Reading:
             self._note(f"The definition of the view {qualified_name(*view)} is not readable (GRANT SHOW VIEW).")
             return
         self.views.append(definition)
-        await self.text(definition, _mentions(definition, self.dialect), depth + 1)
+        await self.text(definition, _mentions(definition), depth + 1)
 
     async def _relations(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
         among = named(wanted)

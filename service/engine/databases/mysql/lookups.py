@@ -21,7 +21,7 @@ from cdc.stream import UpstreamSnapshot
 from dataflow.lookups.mysql.lookup import lookup_columns, lookup_statement
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
-from dataflow.sql.parameter_values import fill
+from dataflow.sql.mysql.parameter_values import fill
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
 from service.engine.databases.mysql.bulk_reads import BATCH_ROWS
 from service.engine.databases.mysql.connect import MySqlPool

@@ -1,6 +1,6 @@
 """Quoting of texts in statements, and parsing of qualified names.
 
-Not here: values of views' parameters (`dataflow.sql.parameter_values`).
+Not here: values of views' parameters (`dataflow.sql.mysql.parameter_values`).
 """
 
 import re

@@ -1,23 +1,22 @@
 """The meaning of PostgreSQL's expressions: columns, constants, comparisons, logic, choices and casts.
 
-Not here: plain functions and operators (`bind_functions`).
+Not here: plain functions and operators (`calls`).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Literal, Scalar
-from dataflow.sql import bind_functions, functions
-from dataflow.sql.bind_functions import has_others
-from dataflow.sql.cast_types import UNKNOWN, cast_type, enum_type, type_of
-from dataflow.sql.parse import parameter_name
-
-if TYPE_CHECKING:
-    from dataflow.sql.bind import Binder
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import UNKNOWN, cast_type, enum_type, type_of
+from dataflow.sql.expressions.written_calls import has_others
+from dataflow.sql.postgres import calls
+from dataflow.sql.syntax.parse import parameter_name
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -33,21 +32,21 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 _QUANTIFIERS = {"any": "any", "some": "any", "all": "all"}
 
 
-def _column(binder: "Binder", node: Any) -> Scalar:
+def _column(binder: Binder, node: Any) -> Scalar:
     if isinstance(node.this, exp.Star):
         raise UnsupportedQuery("A whole row as one value is not kept up to date yet.")
     return binder.scope.resolve(node)
 
 
-def _literal(_: "Binder", node: Any) -> Scalar:
+def _literal(_: Binder, node: Any) -> Scalar:
     return Literal(str(node.this), UNKNOWN) if node.is_string else functions.constant_of(str(node.this))
 
 
-def _boolean(_: "Binder", node: Any) -> Scalar:
+def _boolean(_: Binder, node: Any) -> Scalar:
     return Literal("t" if node.this else "f", TRUE.type)
 
 
-def _comparison(binder: "Binder", node: Any) -> Scalar:
+def _comparison(binder: Binder, node: Any) -> Scalar:
     operator = _COMPARISONS[type(node)]
     rows = [_row(side) for side in (node.this, node.expression)]
     if rows[0] is not None and rows[1] is not None:
@@ -78,16 +77,16 @@ def _quantifier(node: Any) -> tuple[str, exp.Expr] | None:
     return None
 
 
-def _logical(binder: "Binder", node: Any) -> Scalar:
+def _logical(binder: Binder, node: Any) -> Scalar:
     parts = [binder.bind(part) for part in node.flatten()]
     return functions.logical("and" if isinstance(node, exp.And) else "or", parts)
 
 
-def _not(binder: "Binder", node: Any) -> Scalar:
+def _not(binder: Binder, node: Any) -> Scalar:
     return functions.logical("not", [binder.bind(node.this)])
 
 
-def _is(binder: "Binder", node: Any) -> Scalar:
+def _is(binder: Binder, node: Any) -> Scalar:
     words = {exp.Null: "null", exp.Boolean: "true"}
     word = words.get(type(node.expression))
     if word is None or _row(node.this) is not None:
@@ -97,7 +96,7 @@ def _is(binder: "Binder", node: Any) -> Scalar:
     return functions.test(binder.bind(node.this), f"is {'not ' if node.args.get('negate') else ''}{word}")
 
 
-def _in(binder: "Binder", node: Any) -> Scalar:
+def _in(binder: Binder, node: Any) -> Scalar:
     if has_others(node, "this", "expressions"):
         raise UnsupportedQuery("IN takes a list of values here.")
     if not node.expressions:
@@ -110,24 +109,24 @@ def _in(binder: "Binder", node: Any) -> Scalar:
     return functions.logical("or", [functions.row_comparison("=", members, binder.all(other)) for other in others])
 
 
-def _between(binder: "Binder", node: Any) -> Scalar:
+def _between(binder: Binder, node: Any) -> Scalar:
     if has_others(node, "this", "low", "high", "symmetric"):
         raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
     bind = functions.between_symmetric if node.args.get("symmetric") else functions.between
     return bind(binder.bind(node.this), binder.bind(node.args["low"]), binder.bind(node.args["high"]))
 
 
-def _coalesce(binder: "Binder", node: Any) -> Scalar:
+def _coalesce(binder: Binder, node: Any) -> Scalar:
     binder.check_function(node, "this", "expressions")
     return functions.coalesce([binder.bind(node.this), *binder.all(node.expressions)])
 
 
-def _nullif(binder: "Binder", node: Any) -> Scalar:
+def _nullif(binder: Binder, node: Any) -> Scalar:
     binder.check_function(node, "this", "expression")
     return functions.nullif(binder.bind(node.this), binder.bind(node.expression))
 
 
-def _case(binder: "Binder", node: Any) -> Scalar:
+def _case(binder: Binder, node: Any) -> Scalar:
     subject = None if node.this is None else binder.bind(node.this)
     branches = []
     for branch in node.args["ifs"]:
@@ -139,7 +138,7 @@ def _case(binder: "Binder", node: Any) -> Scalar:
     return functions.case(branches, Literal(None, UNKNOWN) if default is None else binder.bind(default))
 
 
-def _cast(binder: "Binder", node: Any) -> Scalar:
+def _cast(binder: Binder, node: Any) -> Scalar:
     target = enum_type(node.args["to"], binder.catalog) or cast_type(node.args["to"])
     if node.args.get("format") or node.args.get("default"):
         raise UnsupportedQuery("This cast is not on the list of exact functions.")
@@ -150,20 +149,20 @@ def _cast(binder: "Binder", node: Any) -> Scalar:
     return functions.cast_to(binder.bind(node.this), target, binder.text)
 
 
-def _date(binder: "Binder", node: Any) -> Scalar:
+def _date(binder: Binder, node: Any) -> Scalar:
     """``date(x)`` is a cast."""
     binder.check_function(node, "this")
     return functions.cast(binder.bind(node.this), type_of("date"))
 
 
-def _parameter(_: "Binder", node: Any) -> Scalar:
+def _parameter(_: Binder, node: Any) -> Scalar:
     name = parameter_name(node)
     raise UnsupportedQuery(
         f"The parameter :{name} may only stand in a condition `column = :{name}` that is ANDed with the others, yet."
     )
 
 
-BINDERS: dict[type[exp.Expr], Callable[["Binder", Any], Scalar]] = {
+BINDERS: dict[type[exp.Expr], Callable[[Binder, Any], Scalar]] = {
     exp.Column: _column,
     exp.Literal: _literal,
     exp.RawString: lambda _binder, node: Literal(str(node.this), UNKNOWN),
@@ -183,5 +182,5 @@ BINDERS: dict[type[exp.Expr], Callable[["Binder", Any], Scalar]] = {
     exp.Cast: _cast,
     exp.Date: _date,
     exp.Placeholder: _parameter,
-    **bind_functions.BINDERS,
+    **calls.BINDERS,
 }

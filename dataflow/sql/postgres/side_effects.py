@@ -1,5 +1,4 @@
 """Functions of PostgreSQL that no view may call: they change what a rollback does not take back, take locks, or wait.
-Those of MariaDB and MySQL are in `mysql.side_effects`.
 
 Those that run a SQL text given to them could do any of it (PostgreSQL manual, 9.27 and 9.28, and the contrib modules').
 

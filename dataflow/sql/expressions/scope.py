@@ -10,7 +10,7 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog, Table, UpstreamView
-from dataflow.sql.spans import span_of
+from dataflow.sql.syntax.spans import span_of
 
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 
@@ -31,11 +31,6 @@ class Caseless(str):
 
     def __hash__(self) -> int:
         return hash(self.lower())
-
-
-def column_name(name: str, catalog: Catalog) -> str:
-    """The name of a column of the catalog, as it is compared with others."""
-    return name if catalog.dialect == "postgres" else Caseless(name)
 
 
 def name_of(identifier: exp.Expr) -> str:

@@ -6,7 +6,7 @@ The parser notes a place for names, functions and a few more; constants have non
 from sqlglot import exp
 
 from dataflow.errors import Span
-from dataflow.sql.parse import parameter_span
+from dataflow.sql.syntax.parse import parameter_span
 
 
 def span_of(node: exp.Expr | None) -> Span | None:

@@ -1,7 +1,6 @@
-"""A dialect's expressions, beside their grammar: the meaning of each node, and of values where they
-are shown, grouped, compared as conditions, united or aggregated.
+"""Interface of a dialect: its grammar, its names, and the meaning of its expressions.
 
-Everything else in this package is the same for all dialects: which rows a SELECT means, and how they are planned.
+Everything else is the same for all dialects: which rows a SELECT means, and how they are planned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +12,37 @@ from sqlglot import exp
 from dataflow.plan.nodes import AggregateCall
 from dataflow.scalar import Scalar
 from dataflow.schema import SqlType
+from dataflow.sql.syntax.grammar import Grammar
 
 if TYPE_CHECKING:
-    from dataflow.sql.aggregates import WrittenCall
-    from dataflow.sql.bind import Binder
+    from dataflow.sql.expressions.aggregates import WrittenCall
+    from dataflow.sql.expressions.bind import Binder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """The meaning of one dialect's expressions."""
+    """One dialect of SQL."""
+
+    grammar: Grammar
+
+    # Names
+
+    #: A catalog's name as it is compared with names in a text, and as it is among its words (`reads.SqlWords`).
+    name: Callable[[str], str]
+    word: Callable[[str], str]
+    #: A name as an identifier.
+    quote: Callable[[str], str]
+
+    # Constants and parameters
+
+    #: Whether constants (numbers, or else texts) compare with values of a type as parameters do.
+    constant_fits: Callable[[SqlType, bool], bool]
+    #: Whether text that becomes a date or a time may mean the current one ('today').
+    moments: bool
+    #: Whether statements are sent with their parameters' values in the text (`templates`).
+    fills_templates: bool
+
+    # Expressions
 
     #: What a node means, by its type; a node without an entry is refused.
     binders: Mapping[type[exp.Expr], Callable[["Binder", Any], Scalar]]
@@ -47,5 +68,5 @@ class Dialect:
     column_name: Callable[[exp.Expr, str], str]
     #: HAVING of a SELECT, with names that mean what it shows put in.
     having: Callable[[exp.Select], exp.Expr]
-    #: Whether there are window functions.
-    windows: bool = True
+    #: Whether its window functions are known.
+    windows: bool

@@ -2,8 +2,8 @@
 
 Every kind of node has its line in its dialect's table (`dialect`); what has none is an UnsupportedQuery with its place.
 
-Not here: what nodes mean (`bind_expressions`, `bind_functions`, `mysql.expressions`), types and functions (`functions`,
-`resolve`), aggregates (`aggregates` hooks in), parameters (`conditions`).
+Not here: what nodes mean (`postgres.expressions`, `mysql.expressions`), types and functions (`functions`), aggregates
+(`aggregates` hooks in), parameters (`conditions`).
 """
 
 from collections.abc import Callable
@@ -13,13 +13,12 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog, SqlType
-from dataflow.sql.bind_functions import has_others
-from dataflow.sql.cast_types import TEXT
-from dataflow.sql.dialects import dialect_of
-from dataflow.sql.naming import function_name
-from dataflow.sql.scope import Scope
-from dataflow.sql.spans import span_of
-from dataflow.sql.subquery_forms import subquery_form
+from dataflow.sql.expressions.cast_types import TEXT
+from dataflow.sql.expressions.dialect import Dialect
+from dataflow.sql.expressions.scope import Scope
+from dataflow.sql.expressions.subquery_forms import subquery_form
+from dataflow.sql.expressions.written_calls import function_name, has_others
+from dataflow.sql.syntax.spans import span_of
 
 #: What becomes of an aggregate or window function: its result as a scalar.
 OnAggregate = Callable[[exp.Expr, "Binder"], Scalar]
@@ -52,6 +51,7 @@ class Binder:
         self,
         sql: str,
         scope: Scope,
+        dialect: Dialect,
         on_aggregate: OnAggregate,
         on_subquery: OnSubquery = refuse_subquery,
         catalog: Catalog | None = None,
@@ -59,7 +59,7 @@ class Binder:
         self.sql = sql
         self.scope = scope
         self.catalog = Catalog() if catalog is None else catalog
-        self.dialect = dialect_of(self.catalog.dialect)
+        self.dialect = dialect
         self._on_aggregate = on_aggregate
         self._on_subquery = on_subquery
 

@@ -4,7 +4,7 @@ Parameters are written ``:name``, ``?`` or ``$1``; the latter two are named ``p1
 who asks: ``:claims.sub``, or a member of one, ``:claims.org.id``. In the tree they are placeholders that carry their
 place (`parameter_name`, `parameter_span`).
 
-Not here: what the names mean (`scope`), which SQL can be planned (`select` and what it calls).
+Not here: what the names mean (`expressions.scope`), which SQL can be planned (`select` and what it calls).
 """
 
 import re
@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
-from dataflow.sql.grammar import Grammar, grammar_of
+from dataflow.sql.syntax.grammar import Grammar
 
 _NUMBERED = re.compile(r"\$\d+")
 #: The word that parameters bound from a token begin with.
@@ -36,16 +36,13 @@ _NOTHING_BEHIND = {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType
 _DEEPER = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _LESS_DEEP = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 _MAX_DEPTH = 100
-#: What PostgreSQL's catalogs have room for (NAMEDATALEN - 1).
-NAME_BYTES = 63
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
 
 
-def parse(sql: str, dialect: str = "postgres") -> exp.Query:
+def parse(sql: str, grammar: Grammar) -> exp.Query:
     """The one SELECT (or UNION …) that `sql` is. InvalidQuery says what is wrong with it, and where."""
-    grammar = grammar_of(dialect)
     try:
-        tokens = tokens_of(sql, dialect)
+        tokens = tokens_of(sql, grammar)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     _check_commas(tokens)
@@ -106,19 +103,18 @@ def _place(node: exp.Expr) -> Span | None:
 
 
 @lru_cache(maxsize=4)
-def tokens_of(sql: str, dialect: str = "postgres") -> tuple[Token, ...]:
+def tokens_of(sql: str, grammar: Grammar) -> tuple[Token, ...]:
     """The words of a SQL text; each parameter is a colon and ``name@start@end``, both in its place. TokenError.
 
     A text is read several times in a row: for its effects, its names, its tree.
     """
-    grammar = grammar_of(dialect)
     grammar.check(sql)
     return tuple(_named_parameters(grammar.parsing.tokenize(sql), sql, grammar))
 
 
-def tree_of(sql: str, dialect: str = "postgres") -> exp.Expr:
+def tree_of(sql: str, grammar: Grammar) -> exp.Expr:
     """The syntax tree of one statement, whatever it does. ParseError, TokenError; InvalidQuery if it is not one."""
-    statements = _statements(tokens_of(sql, dialect), sql, grammar_of(dialect))
+    statements = _statements(tokens_of(sql, grammar), sql, grammar)
     if len(statements) != 1:
         raise InvalidQuery("A view is one statement.")
     return statements[0]
@@ -127,16 +123,11 @@ def tree_of(sql: str, dialect: str = "postgres") -> exp.Expr:
 def _statements(tokens: Sequence[Token], sql: str, grammar: Grammar) -> list[exp.Expr]:
     """The trees of all statements. ParseError."""
     statements = [s for s in grammar.parsing.parser().parse(list(tokens), sql) if s is not None]
-    if grammar.cuts_names:
+    if grammar.cut is not None:
         for statement in statements:
             for identifier in statement.find_all(exp.Identifier):
-                identifier.set("this", cut_name(identifier.name))
+                identifier.set("this", grammar.cut(identifier.name))
     return statements
-
-
-def cut_name(name: str) -> str:
-    """Truncates a name as PostgreSQL does (manual, 4.1.1): to 63 bytes, and no part of a character."""
-    return name if len(name) * 4 <= NAME_BYTES else name.encode()[:NAME_BYTES].decode(errors="ignore")
 
 
 def _named_parameters(tokens: Sequence[Token], sql: str, grammar: Grammar) -> list[Token]:

@@ -17,8 +17,8 @@ from dataflow.functions.patterns import regular_expression
 from dataflow.functions.signature import Signature
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql.cast_types import UNKNOWN, type_of
-from dataflow.sql.coercion import cast, text_type, typed
+from dataflow.sql.expressions.cast_types import UNKNOWN, type_of
+from dataflow.sql.expressions.coercion import cast, text_type, typed
 
 _UNKNOWN = "unknown"
 

@@ -3,7 +3,7 @@
 Constants take the type of their surroundings as in PostgreSQL, and their text is the type's output form. What is not
 here, or not exactly PostgreSQL's on these types, is an UnsupportedQuery.
 
-Not here: plain functions and operators (`resolve`), casts (`coercion`).
+Not here: plain functions and operators (`postgres.resolve`), casts (`coercion`).
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from dataflow.functions.folding import ASCII
 from dataflow.plan.expressions import BOOL, INT4
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql.cast_types import TEXT, UNKNOWN, array_of, type_of
-from dataflow.sql.coercion import cast, constant_of, plain_type, settled, text_collation, text_type, typed
+from dataflow.sql.expressions.cast_types import TEXT, UNKNOWN, array_of, type_of
+from dataflow.sql.expressions.coercion import cast, constant_of, plain_type, settled, text_collation, text_type, typed
 
 _BYTE_ORDER = ("C", "POSIX")
 _CONCATENATED = frozenset({"base", "enum", "array"})

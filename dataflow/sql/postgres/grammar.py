@@ -16,6 +16,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES
+from dataflow.sql.postgres.side_effects import has_side_effects
+from dataflow.sql.syntax.grammar import BLOCK_COMMENT, Grammar, unescaped
 
 #: Functions that are no plain ones and have no syntax of their own.
 _OTHERS = frozenset(
@@ -151,6 +153,23 @@ class _Dialect(Postgres):
     Parser = _Parser
 
 
-POSTGRES = _Dialect()
+#: What catalogs have room for (NAMEDATALEN - 1).
+_NAME_BYTES = 63
 
-__all__ = ["POSTGRES", "SIGN"]
+
+def cut_name(name: str) -> str:
+    """Truncates a name as the server does (manual, 4.1.1): to 63 bytes, and no part of a character."""
+    return name if len(name) * 4 <= _NAME_BYTES else name.encode()[:_NAME_BYTES].decode(errors="ignore")
+
+
+GRAMMAR = Grammar(
+    _Dialect(),
+    has_side_effects,
+    gap=re.compile(rf"(?:[ \t\n\r\f\v]|--[^\n\r]*(?=[\n\r]|\Z)|{BLOCK_COMMENT})*", re.DOTALL),
+    folded=lambda word: word.lower() if word.isascii() else word,
+    unquoted=unescaped,
+    cut=cut_name,
+    question_operators=True,
+)
+
+__all__ = ["GRAMMAR", "SIGN"]

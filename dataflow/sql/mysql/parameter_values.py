@@ -1,18 +1,14 @@
-"""Statements of MariaDB and MySQL with their parameters' values put in, since a text protocol has no parameters.
+"""Templates (`templates`) with their parameters' values put in, since a text protocol has no parameters.
 
-In a template ``$1`` is a parameter, ``$1::int8`` one of a type, and ``$1[]`` one that is a list (an array's text),
-which stands in the parentheses of an IN. `template` makes one of a user's SQL.
-
-Not here: parameters in a user's SQL (`statement`), constants of a type (`lookups.mysql.render`).
+Not here: constants of a type (`lookups.mysql.render`).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dataflow.functions import arrays
 from dataflow.lookups.mysql.render import constant, string
 from dataflow.schema import SqlType
-from dataflow.sql.statement import Statement
 
 #: What may look like a parameter and is none, then the parameters.
 _TOKEN = re.compile(
@@ -25,23 +21,6 @@ _COUNTED = re.compile(r"\b(?:LIMIT|OFFSET)\s+(?:\S+\s*,\s*)?\Z", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
 #: What IN compares with where a list is empty: NULL would make NOT IN drop rows.
 _NOTHING = "SELECT 1 FROM DUAL WHERE FALSE"
-
-
-def template(statement: Statement, types: Mapping[str, SqlType] | None = None) -> str:
-    """The statement with ``$n`` for the n-th of its names, of that type if it is known."""
-    known = types or {}
-    numbers = {name: f"${number}" for number, name in enumerate(statement.names, start=1)}
-    parts: list[str] = []
-    at = 0
-    for occurrence in statement.occurrences:
-        name = occurrence.name
-        mark = numbers[name] + ("[]" if name in statement.lists else "")
-        mark += f"::{known[name].name}" if name in known and known[name].kind == "base" else ""
-        if occurrence.listed:
-            mark = f"{occurrence.listed.upper()} ({mark})"
-        parts += [statement.sql[at : occurrence.span.start], mark]
-        at = occurrence.span.end
-    return "".join([*parts, statement.sql[at : statement.end]])
 
 
 def fill(text: str, parameters: Sequence[str | None]) -> str:
@@ -68,4 +47,4 @@ def _constant(text: str | None, type_name: str | None, *, counted: bool = False)
     return string(text) if type_name is None else constant(text, SqlType(type_name, type_name))
 
 
-__all__ = ["fill", "template"]
+__all__ = ["fill"]

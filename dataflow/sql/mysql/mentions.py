@@ -14,7 +14,8 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from dataflow.errors import UnsupportedQuery
-from dataflow.sql.parse import parameter_name, tree_of
+from dataflow.sql.mysql.grammar import GRAMMAR
+from dataflow.sql.syntax.parse import parameter_name, tree_of
 
 
 class ParameterUse(Enum):
@@ -50,10 +51,10 @@ class Mentions:
     is_query: bool
 
 
-def mentions_of(sql: str, dialect: str) -> Mentions:
+def mentions_of(sql: str) -> Mentions:
     """The tables and parameters of a text. UnsupportedQuery for unknown grammar, InvalidQuery for no statement."""
     try:
-        tree = tree_of(sql, dialect)
+        tree = tree_of(sql, GRAMMAR)
     except (ParseError, TokenError, RecursionError):
         raise UnsupportedQuery("The statement's grammar is not known here.") from None
     tables: set[tuple[str, str]] = set()

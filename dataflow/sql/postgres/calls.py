@@ -4,20 +4,20 @@ Each becomes a call by PostgreSQL's name of the function; `resolve` says which o
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES
 from dataflow.scalar import Literal, Scalar
-from dataflow.sql import functions, resolve
-from dataflow.sql.cast_types import UNKNOWN, type_of
-from dataflow.sql.coercion import folded
-from dataflow.sql.postgres_grammar import SIGN
-
-if TYPE_CHECKING:
-    from dataflow.sql.bind import Binder
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import UNKNOWN, type_of
+from dataflow.sql.expressions.coercion import folded
+from dataflow.sql.expressions.written_calls import has_others
+from dataflow.sql.postgres import resolve
+from dataflow.sql.postgres.grammar import SIGN
 
 _INFIX: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -55,16 +55,11 @@ _OTHER_OPERATORS: tuple[type[exp.Expr], ...] = (exp.DPipe, *list(_INFIX)[6:], *_
 _TRIMS = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
-def has_others(node: exp.Expr, *arguments: str) -> bool:
-    """Whether a node has other arguments than these."""
-    return any(v for k, v in node.args.items() if k not in arguments)
-
-
-def _call(binder: "Binder", name: str, arguments: list[Scalar], written: str | None = None) -> Scalar:
+def _call(binder: Binder, name: str, arguments: list[Scalar], written: str | None = None) -> Scalar:
     return folded(resolve.call(name, arguments, binder.text, written))
 
 
-def _function(binder: "Binder", node: Any) -> Scalar:
+def _function(binder: Binder, node: Any) -> Scalar:
     """A function by its name."""
     name = str(node.this.this if isinstance(node.this, exp.Identifier) else node.this)
     name = name if isinstance(node.this, exp.Identifier) else name.lower()
@@ -76,13 +71,13 @@ def _function(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, name, arguments)
 
 
-def _array_cat(_: "Binder", __: str, arguments: list[Scalar]) -> Scalar:
+def _array_cat(_: Binder, __: str, arguments: list[Scalar]) -> Scalar:
     if len(arguments) != 2:
         raise UnsupportedQuery("ARRAY_CAT takes two arrays.")
     return functions.array_pair("||", *arguments)
 
 
-def _infix(binder: "Binder", node: Any) -> Scalar:
+def _infix(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "expression", "typed", "safe")
     name = _INFIX[type(node)]
     if isinstance(node, exp.Pow) and binder.written_name(node) in ("pow", "power"):
@@ -95,7 +90,7 @@ def _check_loose(node: Any) -> None:
         raise UnsupportedQuery("Operators that are read from left to right need parentheses here.")
 
 
-def _loose(binder: "Binder", node: Any) -> Scalar:
+def _loose(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "expression")
     name = _LOOSE[type(node)]
     _check_loose(node)
@@ -107,7 +102,7 @@ def _loose(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, name, [left, right], _SHOWN.get(name, name))
 
 
-def _extract_path(binder: "Binder", name: str, arguments: list[Scalar]) -> Scalar:
+def _extract_path(binder: Binder, name: str, arguments: list[Scalar]) -> Scalar:
     """JSON_EXTRACT_PATH and the like: ``#>`` with the keys as an array."""
     document, *keys = arguments
     if document.type.name != name.partition("_")[0] or not keys or not all(k.type == UNKNOWN for k in keys):
@@ -116,7 +111,7 @@ def _extract_path(binder: "Binder", name: str, arguments: list[Scalar]) -> Scala
     return _call(binder, "#>>" if name.endswith("_text") else "#>", [document, path])
 
 
-def _concatenation(binder: "Binder", node: Any) -> Scalar:
+def _concatenation(binder: Binder, node: Any) -> Scalar:
     left, right = binder.bind(node.this), binder.bind(node.expression)
     names = {left.type.name, right.type.name}
     if "jsonb" in names and names <= {"jsonb", "unknown"}:
@@ -130,7 +125,7 @@ def _concatenation(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, "||", [functions.as_text(left, binder.text), functions.as_text(right, binder.text)], "||")
 
 
-def _negation(binder: "Binder", node: Any) -> Scalar:
+def _negation(binder: Binder, node: Any) -> Scalar:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         # The sign belongs to the constant: -2147483648 is an integer.
         return functions.constant_of(f"-{node.this.this}")
@@ -138,7 +133,7 @@ def _negation(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, "neg", [operand], "-")
 
 
-def _like(binder: "Binder", node: Any, escape: exp.Expr | None = None) -> Scalar:
+def _like(binder: Binder, node: Any, escape: exp.Expr | None = None) -> Scalar:
     _check_only(node, "this", "expression", "negate")
     if node.meta.get(SIGN):
         _check_loose(node)
@@ -153,25 +148,25 @@ def _like(binder: "Binder", node: Any, escape: exp.Expr | None = None) -> Scalar
     return functions.logical("not", [found]) if node.args.get("negate") else found
 
 
-def _escape(binder: "Binder", node: Any) -> Scalar:
+def _escape(binder: Binder, node: Any) -> Scalar:
     if not isinstance(node.this, exp.Like | exp.ILike):
         raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
     return _like(binder, node.this, node.expression)
 
 
-def _extract(binder: "Binder", node: Any) -> Scalar:
+def _extract(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "expression")
     field = Literal(str(node.this.name).lower(), UNKNOWN)
     return _call(binder, "extract", [field, binder.bind(node.expression)])
 
 
-def _substring(binder: "Binder", node: Any) -> Scalar:
+def _substring(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "start", "length")
     parts = [node.this, node.args.get("start"), node.args.get("length")]
     return _call(binder, "substring", [binder.bind(p) for p in parts if p is not None])
 
 
-def _trim(binder: "Binder", node: Any) -> Scalar:
+def _trim(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "position", "expression")
     name = _TRIMS[str(node.args.get("position") or "BOTH").upper()]
     characters = node.args.get("expression")
@@ -179,27 +174,27 @@ def _trim(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, name, arguments, "TRIM")
 
 
-def _position(binder: "Binder", node: Any) -> Scalar:
+def _position(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "substr")
     if binder.written_name(node) not in ("position", "strpos", node.key):
         raise UnsupportedQuery(f"{binder.written_name(node).upper()} is not on the list of exact functions.")
     return _call(binder, "position", [binder.bind(node.this), binder.bind(node.args["substr"])])
 
 
-def _overlay(binder: "Binder", node: Any) -> Scalar:
+def _overlay(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "expression", "from_", "for_")
     parts = [node.this, node.expression, node.args.get("from_"), node.args.get("for_")]
     return _call(binder, "overlay", [binder.bind(p) for p in parts if p is not None])
 
 
-def _at_time_zone(binder: "Binder", node: Any) -> Scalar:
+def _at_time_zone(binder: Binder, node: Any) -> Scalar:
     subject = binder.bind(node.this)
     if subject.type.name == "date":
         subject = functions.cast(subject, type_of("timestamptz"))
     return _call(binder, "timezone", [binder.bind(node.args["zone"]), subject], "AT TIME ZONE")
 
 
-def _interval(_: "Binder", node: Any) -> Scalar:
+def _interval(_: Binder, node: Any) -> Scalar:
     """``INTERVAL '1' DAY``."""
     unit = node.args.get("unit")
     number = node.this
@@ -208,7 +203,7 @@ def _interval(_: "Binder", node: Any) -> Scalar:
     return functions.typed(Literal(f"{number.this} {str(unit.this).lower()}", UNKNOWN), type_of("interval"))
 
 
-def _make_interval(binder: "Binder", node: Any) -> Scalar:
+def _make_interval(binder: Binder, node: Any) -> Scalar:
     """MAKE_INTERVAL, also with named arguments."""
     fields = ("year", "month", "week", "day", "hour", "minute", "second")
     _check_only(node, *fields)
@@ -218,17 +213,17 @@ def _make_interval(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, "make_interval", arguments)
 
 
-def _collate(binder: "Binder", node: Any) -> Scalar:
+def _collate(binder: Binder, node: Any) -> Scalar:
     return functions.collate(binder.bind(node.this), str(node.expression.name))
 
 
-def _array(binder: "Binder", node: Any) -> Scalar:
+def _array(binder: Binder, node: Any) -> Scalar:
     if any(isinstance(e, exp.Query | exp.Subquery | exp.Array) for e in node.expressions):
         raise UnsupportedQuery("This array is not on the list of exact expressions.")
     return functions.array(binder.all(node.expressions))
 
 
-def _bracket(binder: "Binder", node: Any) -> Scalar:
+def _bracket(binder: Binder, node: Any) -> Scalar:
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
     return functions.subscript(binder.bind(node.this), binder.bind(node.expressions[0]))
@@ -240,7 +235,7 @@ def _check_only(node: exp.Expr, *arguments: str) -> None:
 
 
 #: Functions that are no plain ones.
-_OTHERS: dict[str, Callable[["Binder", str, list[Scalar]], Scalar]] = {
+_OTHERS: dict[str, Callable[[Binder, str, list[Scalar]], Scalar]] = {
     **dict.fromkeys(
         ("concat", "concat_ws"), lambda binder, name, arguments: functions.concatenated(name, arguments, binder.text)
     ),
@@ -273,7 +268,7 @@ _OTHERS: dict[str, Callable[["Binder", str, list[Scalar]], Scalar]] = {
     ),
 }
 
-BINDERS: dict[type[exp.Expr], Callable[["Binder", Any], Scalar]] = {
+BINDERS: dict[type[exp.Expr], Callable[[Binder, Any], Scalar]] = {
     **dict.fromkeys(_INFIX, _infix),
     **dict.fromkeys(_LOOSE, _loose),
     exp.Anonymous: _function,

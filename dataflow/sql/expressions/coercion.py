@@ -11,7 +11,7 @@ from dataflow.functions.casts import castable
 from dataflow.plan.expressions import INT4, INT8, NUMERIC
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql.cast_types import TEXT, UNKNOWN
+from dataflow.sql.expressions.cast_types import TEXT, UNKNOWN
 
 
 def constant_of(text: str) -> Literal:

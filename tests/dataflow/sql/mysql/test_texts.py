@@ -8,12 +8,13 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.sql.effects import check_effects
-from dataflow.sql.mysql.grammar import string_value
-from dataflow.sql.parameter_values import fill, template
-from dataflow.sql.parse import parse
+from dataflow.sql.mysql.grammar import GRAMMAR, string_value
+from dataflow.sql.mysql.parameter_values import fill
 from dataflow.sql.reads import table_reads
 from dataflow.sql.registered_views import expanded
 from dataflow.sql.statement import statement_of
+from dataflow.sql.syntax.parse import parse
+from dataflow.sql.templates import template
 
 _INT = SqlType("int4", "int")
 CATALOG = Catalog(
@@ -92,7 +93,7 @@ def test_effects_are_refused(sql: str) -> None:
 
 def test_executed_comments_are_refused() -> None:
     with pytest.raises(UnsupportedQuery):
-        parse("SELECT /*!50000 1 + */ 1 FROM t", "mariadb")
+        parse("SELECT /*!50000 1 + */ 1 FROM t", GRAMMAR)
 
 
 def test_names_have_no_case() -> None:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from dataflow.evaluate import SIGNATURES
-from dataflow.sql.resolve import resolve
+from dataflow.sql.postgres.resolve import resolve
 from service.demo.postgres_server import EmbeddedPostgres
 from tests.dataflow.functions.server import Connection
 

@@ -1,26 +1,13 @@
-"""The names PostgreSQL gives to columns without alias, and those of functions as they are written."""
+"""The names PostgreSQL gives to columns without alias."""
 
 from sqlglot import exp
 
-from dataflow.sql.scope import name_of
+from dataflow.errors import UnsupportedQuery
+from dataflow.sql.expressions.cast_types import cast_type
+from dataflow.sql.expressions.scope import name_of
+from dataflow.sql.expressions.written_calls import function_name
 
 _FUNCTIONS = (exp.Func, exp.AggFunc)
-#: Functions whose places the parser does not note, by the names it reads them from.
-_UNPLACED: dict[type[exp.Expr], str] = {
-    exp.GroupConcat: "string_agg",
-    exp.JSONArrayAgg: "json_agg",
-    exp.JSONObjectAgg: "json_objectagg",
-}
-
-
-def function_name(node: exp.Expr, sql: str) -> str:
-    """The name of a function as the SQL has it, in lower case."""
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower()
-    start, end = node.meta.get("start"), node.meta.get("end")
-    if isinstance(start, int) and isinstance(end, int):
-        return sql[start : end + 1].lower()
-    return _UNPLACED.get(type(node), node.key.lower())
 
 
 def column_name(node: exp.Expr, sql: str) -> str:
@@ -60,9 +47,6 @@ def _shown(query: exp.Expr, sql: str) -> str | None:
 
 
 def _type_name(node: exp.Expr) -> str | None:
-    from dataflow.errors import UnsupportedQuery
-    from dataflow.sql.cast_types import cast_type
-
     try:
         return cast_type(node).name
     except UnsupportedQuery:

@@ -1,0 +1,35 @@
+"""The dialect of MariaDB and MySQL."""
+
+from dataflow.lookups.mysql.render import quote
+from dataflow.sql.expressions.dialect import Dialect
+from dataflow.sql.expressions.scope import Caseless
+from dataflow.sql.mysql.aggregates import NAMES, aggregate_call, aggregate_value, inner
+from dataflow.sql.mysql.expressions import BINDERS
+from dataflow.sql.mysql.grammar import GRAMMAR
+from dataflow.sql.mysql.naming import column_name, having
+from dataflow.sql.mysql.values import condition, parameter, same_type, value
+
+MYSQL = Dialect(
+    grammar=GRAMMAR,
+    name=Caseless,
+    word=str.lower,
+    quote=quote,
+    # Other types are compared with constants by rules of their own.
+    constant_fits=lambda sql_type, number: sql_type.is_whole if number else sql_type.is_text,
+    moments=False,
+    fills_templates=True,
+    binders=BINDERS,
+    aggregates=NAMES,
+    value=value,
+    inner=inner,
+    condition=condition,
+    parameter=parameter,
+    # DECIMAL without digits rounds, integers wrap around.
+    cast_keeps_value=lambda _target: False,
+    same_type=same_type,
+    aggregate_call=aggregate_call,
+    aggregate_value=aggregate_value,
+    column_name=column_name,
+    having=having,
+    windows=False,
+)

@@ -1,0 +1,1 @@
+"""The SQL of PostgreSQL: grammar, and what its expressions mean."""

@@ -1,0 +1,36 @@
+"""The dialect of PostgreSQL."""
+
+from dataflow.plan.render import quote
+from dataflow.sql.expressions import functions
+from dataflow.sql.expressions.dialect import Dialect
+from dataflow.sql.postgres.aggregates import NAMES, aggregate_call
+from dataflow.sql.postgres.expressions import BINDERS
+from dataflow.sql.postgres.grammar import GRAMMAR
+from dataflow.sql.postgres.naming import column_name
+
+POSTGRES = Dialect(
+    grammar=GRAMMAR,
+    # A text folds names as catalogs do.
+    name=lambda name: name,
+    word=lambda name: name,
+    quote=quote,
+    # A string takes the type of the other operand; a number does not (for float4 it has more digits), but integers and
+    # numeric compare as numbers in any combination.
+    constant_fits=lambda sql_type, number: not number or sql_type.is_integer or sql_type.is_decimal,
+    moments=True,
+    fills_templates=False,
+    binders=BINDERS,
+    aggregates=NAMES,
+    value=functions.settled,
+    inner=lambda expression: expression,
+    condition=functions.condition,
+    parameter=lambda expression: expression,
+    # A length cuts, a precision rounds.
+    cast_keeps_value=lambda target: "(" not in target.sql,
+    same_type=functions.same_type,
+    aggregate_call=aggregate_call,
+    aggregate_value=lambda result, _call: result,
+    column_name=column_name,
+    having=lambda select: select.args["having"].this,
+    windows=True,
+)
