@@ -1,4 +1,4 @@
-"""Processes that read MariaDB or MySQL at one snapshot, as Spark's tasks ask them (`service.engine.builds.reader`).
+"""Processes that read MariaDB or MySQL at one snapshot for Spark (`service.engine.databases.mysql.snapshot_reader`).
 
 All of them accept connections at one Unix socket, each when it has nothing to do: a connection is one question, a line
 of JSON, and its answer, a stream of Arrow batches of texts and a line of JSON, empty or a problem.

@@ -6,7 +6,7 @@ connection, so that tasks ask processes that have such connections (`readers`).
 *Invariants*: a task that is tried again reads the same rows; an upstream goes to tasks as it is, and how it prints has
 no password.
 
-Not here: who holds the snapshot (`snapshot_holder`, `service.engine.builds`).
+Not here: who holds the snapshot (`snapshot_holder`, `service.engine.databases`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

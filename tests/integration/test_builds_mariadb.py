@@ -34,7 +34,7 @@ def connected(database: MariaDatabase) -> Iterator[Any]:
 
 def readers(service: RunningService) -> list[int]:
     """Processes that hold a snapshot."""
-    return [pid for pid in family(service.pid) if "engine.builds.reader" in title(pid)]
+    return [pid for pid in family(service.pid) if "mysql.snapshot_reader" in title(pid)]
 
 
 def votes_told(service: RunningService) -> int:

@@ -21,9 +21,9 @@ from dataflow.spark.fingerprint import fingerprint
 from dataflow.spark.manifest import Manifest, read_manifest, verify
 from dataflow.spark.snapshot_holder import HeldSnapshot
 from dataflow.types import LookupId, NodeId, Row
-from service.engine.builds.holder import NamedSnapshot
 from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.lookups import PostgresLookups
+from service.engine.upstream.named_snapshot import NamedSnapshot
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 

@@ -27,11 +27,11 @@ from dataflow.spark.readers import SnapshotServer
 from dataflow.spark.snapshot_source import register
 from dataflow.spark.upstreams import ReadersUpstream
 from dataflow.types import LookupId, NodeId, Row
-from service.engine.builds import mysql_holder
-from service.engine.builds.holder import NamedSnapshot
-from service.engine.builds.mysql_holder import MySqlHolder
+from service.engine.databases.mysql import named_snapshot
 from service.engine.databases.mysql.exact_snapshot import TRIES
+from service.engine.databases.mysql.named_snapshot import MySqlHolder
 from service.engine.databases.mysql.upstream import MySqlUpstream
+from service.engine.upstream.named_snapshot import NamedSnapshot
 from tests.fixtures.binlogs import following
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.service import processes_of
@@ -76,7 +76,7 @@ def test_all_readers_see_one_place_of_the_log(
 ) -> None:
     """Under writers that never pause: parts that several have read, with the log from the place on, are what there is
     in the end. The path is longer than the address of a socket."""
-    monkeypatch.setattr(mysql_holder, "TRIES", tries)
+    monkeypatch.setattr(named_snapshot, "TRIES", tries)
     folder = tmp_path / ("long" * 25)
     folder.mkdir()
     fill(mariadb)
@@ -228,7 +228,7 @@ def test_nobody_alters_a_table_while_it_is_read(
     mariadb: MariaDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who wants to waits for the end, and questions do not wait behind that. Nothing is written: no lock is needed."""
-    monkeypatch.setattr(mysql_holder, "locked", None)
+    monkeypatch.setattr(named_snapshot, "locked", None)
     fill(mariadb)
 
     async def scenario() -> None:
@@ -333,7 +333,7 @@ def _kill_one() -> None:
 
 
 def _readers() -> list[int]:
-    return [p for p in processes_of(os.getpid()) if b"builds.reader" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    return [p for p in processes_of(os.getpid()) if b"mysql.snapshot_reader" in Path(f"/proc/{p}/cmdline").read_bytes()]
 
 
 def test_what_the_server_refuses_is_said_without_its_statement(mariadb: MariaDatabase, tmp_path: Path) -> None:

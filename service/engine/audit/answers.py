@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Row, ViewId
-from service.engine.audit.held_snapshot import HeldSnapshots, SnapshotReader
 from service.engine.audit.leaf_copy import CopiedKey, LeafCopy
 from service.engine.audit.messages import ViewToAudit
 from service.engine.reads.forwards import forward_query
+from service.engine.upstream.held_snapshot import HeldSnapshots, SnapshotReader
 from service.engine.upstream.results import UpstreamError
 from service.leaf_store.catalog import ViewInfo
 

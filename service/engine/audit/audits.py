@@ -21,10 +21,10 @@ import orjson
 import structlog
 
 from dataflow.types import Position
-from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.audit.messages import AuditJob, ViewResult, ViewToAudit, Way
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.hold import Hold, HoldLost
+from service.engine.upstream.held_snapshot import AuditSnapshot
 from service.engine.views.registry import Status, Tier, ViewRegistry
 from service.ground.errors import ApiError
 from service.ground.version import version_text

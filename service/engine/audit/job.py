@@ -27,10 +27,11 @@ import structlog
 from dataflow.types import ViewId
 from service.engine.audit.answers import FreshAnswer, ask_directly, questions_of
 from service.engine.audit.comparison import Comparison
-from service.engine.audit.held_snapshot import AuditSnapshot, HeldSnapshots, open_held
 from service.engine.audit.leaf_copy import LeafCopy, copy
 from service.engine.audit.messages import AuditJob, Difference, ViewResult
 from service.engine.audit.spark import ask_spark
+from service.engine.databases.drivers import open_upstream
+from service.engine.upstream.held_snapshot import AuditSnapshot, HeldSnapshots
 from service.engine.upstream.results import UpstreamError
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.reader import LeafReader
@@ -83,10 +84,10 @@ class AuditRun:
         """Runs the audit to its end. Raises UpstreamError."""
         job = self._job
         tables = frozenset[str]().union(*(view.plan.tables for view in job.views))
-        upstream, holding = open_held(job.settings, tables)
+        upstream = open_upstream(job.settings)
         until = monotonic() + job.time_s
         try:
-            async with holding as held:
+            async with upstream.held(tables) as held:
                 if job.way == "spark" and held.alone is not None:
                     raise UpstreamError(
                         "invalid", f"Spark cannot be used here: {held.alone}.", "Run the audit without Spark."

@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 
 from service.engine.audit.answers import LATE, AuditQuestion, FreshAnswer
-from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.audit.leaf_copy import CopiedKey
+from service.engine.upstream.held_snapshot import AuditSnapshot
 from service.engine.upstream.results import UpstreamError
 from service.protocol.child import child_environment
 from service.settings.secrets import connection_url, upstream_password

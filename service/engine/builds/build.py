@@ -3,7 +3,7 @@
 *Invariants*: a build is used only if its manifest names exactly these relations, tables and version, and all checksums
 match; a finished part is not read again while the snapshot lives; the snapshot is released once all parts exist.
 
-Not here: the snapshot (`builds.holder`), the process (`builds.job`), failures (`builds.spark_way`).
+Not here: the snapshot (`upstream.named_snapshot`), the process (`builds.job`), failures (`builds.spark_way`).
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.schema import Table
 from dataflow.spark.fingerprint import fingerprint
 from dataflow.spark.manifest import Manifest, ManifestRefused, read_manifest, read_note, verify
-from service.engine.builds.holder import NamedSnapshot
 from service.engine.builds.job import PROGRAM, JobEnd, JobProcess, JobProgress
 from service.engine.initial_load.way import Progress, ProgressReport
+from service.engine.upstream.named_snapshot import NamedSnapshot
 from service.settings.spark import SparkSettings
 
 log = structlog.get_logger()

@@ -77,7 +77,7 @@ class JobProcess:
             sys.executable,
             "-P",
             "-m",
-            "service.engine.builds.child",
+            "service.protocol.launcher",
             str(os.getpid()),
             str(self._nice),
             *self._program,

@@ -26,16 +26,15 @@ from dataflow.spark.relations import can_build
 from dataflow.spark.session import cores, is_local
 from dataflow.types import Position, Row, Snapshot
 from service.engine.builds.build import Build, BuildFailed, BuildOrder
-from service.engine.builds.holder import Holder, NamedSnapshot
 from service.engine.builds.job import PROGRAM
-from service.engine.builds.postgres_holder import PostgresHolder
 from service.engine.builds.requirements import missing_requirement
 from service.engine.initial_load.way import BATCH_ROWS, OpenedWay, ProgressReport
 from service.engine.upstream import bridge
+from service.engine.upstream.named_snapshot import NamedSnapshot, NamedSnapshots
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
 from service.protocol.run_directory import RunDirectory
-from service.settings.secrets import connection_url, upstream_password
+from service.settings.secrets import upstream_password
 from service.settings.spark import SparkSettings
 from service.settings.stack import Settings
 
@@ -54,7 +53,7 @@ class SparkWay:
     """
 
     def __init__(
-        self, settings: SparkSettings, holder: Holder, directory: Path, program: Sequence[str] = PROGRAM
+        self, settings: SparkSettings, holder: NamedSnapshots, directory: Path, program: Sequence[str] = PROGRAM
     ) -> None:
         self._settings = settings
         self._holder = holder
@@ -221,25 +220,13 @@ def spark_way(settings: Settings, upstream: Upstream) -> SparkWay | None:
     """Returns the way if it is configured and Spark can read the database from its machines. Raises `SettingsError`."""
     if settings.spark is None:
         return None
-    holder = _holder(settings, settings.spark, upstream)
-    return None if holder is None else SparkWay(settings.spark, holder, settings.state.directory)
-
-
-def _holder(settings: Settings, spark: SparkSettings, upstream: Upstream) -> Holder | None:
-    from service.engine.databases.postgres.upstream import PostgresUpstream
-
-    url, password = settings.upstream.url, upstream_password(settings.upstream)
-    if isinstance(upstream, PostgresUpstream):
-        return PostgresHolder(upstream.pool, connection_url(url), password)
-    from service.engine.builds.mysql_holder import MySqlHolder
-    from service.engine.databases.mysql.upstream import MySqlUpstream
-
-    assert isinstance(upstream, MySqlUpstream)
-    if not is_local(spark.master):
-        reason = "tables of MariaDB and MySQL are read by processes on this machine, which other masters do not reach"
-        log.info("read without Spark", reason=f"[spark] master is {spark.master}: {reason}.")
+    spark = settings.spark
+    password = upstream_password(settings.upstream)
+    holder = upstream.named_snapshots(settings.upstream.url, password, cores(spark.master), spark.nice)
+    if holder.local_only is not None and not is_local(spark.master):
+        log.info("read without Spark", reason=f"[spark] master is {spark.master}: {holder.local_only}.")
         return None
-    return MySqlHolder(upstream.pool, url, password, cores(spark.master), spark.nice)
+    return SparkWay(spark, holder, settings.state.directory)
 
 
 __all__ = ["SparkWay", "spark_way"]

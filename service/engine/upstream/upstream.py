@@ -20,6 +20,8 @@ from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
 from dataflow.types import Row
+from service.engine.upstream.held_snapshot import HeldSnapshots
+from service.engine.upstream.named_snapshot import NamedSnapshots
 from service.engine.upstream.results import (
     UNLIMITED,
     AnswerPart,
@@ -180,6 +182,16 @@ class Upstream(Protocol):
 
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[Reading]:
         """Reads all rows of lookups, on a connection beside those of `Lookups`. Raises `UpstreamError`."""
+        ...
+
+    def held(self, tables: Iterable[str]) -> AbstractAsyncContextManager[HeldSnapshots]:
+        """Holds snapshots of these tables, one after the other, on connections outside the pool. Raises
+        `UpstreamError`."""
+        ...
+
+    def named_snapshots(self, url: str, password: str | None, readers: int, nice: int) -> NamedSnapshots:
+        """Returns the holder of snapshots for other processes, which connect by `url`, or query at most `readers`
+        processes of priority `nice`."""
         ...
 
     def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:

@@ -16,8 +16,10 @@ from service.engine.databases.mysql.bulk_reads import MySqlReading, reading
 from service.engine.databases.mysql.catalog import load_catalog, load_layouts
 from service.engine.databases.mysql.connect import Flavour, MySqlPool
 from service.engine.databases.mysql.describe import describe
+from service.engine.databases.mysql.held_snapshot import HeldMySql, holding
 from service.engine.databases.mysql.lookups import MySqlLookups
 from service.engine.databases.mysql.wire import Wire
+from service.engine.upstream.named_snapshot import NamedSnapshots
 from service.engine.upstream.results import AnswerPart, Described, Finding
 from service.engine.upstream.upstream import Capture, UpstreamSession
 
@@ -118,6 +120,14 @@ class MySqlUpstream:
 
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[MySqlReading]:  # noqa: ARG002
         return reading(self.pool, catalog)
+
+    def held(self, tables: Iterable[str]) -> AbstractAsyncContextManager[HeldMySql]:
+        return holding(self.pool, tables)
+
+    def named_snapshots(self, url: str, password: str | None, readers: int, nice: int) -> NamedSnapshots:
+        from service.engine.databases.mysql.named_snapshot import MySqlHolder
+
+        return MySqlHolder(self.pool, url, password, readers, nice)
 
     def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
         return self.lookups.stream(sql, parameters)

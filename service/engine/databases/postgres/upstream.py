@@ -18,10 +18,14 @@ from service.engine.databases.postgres.bulk_reads import PostgresReading, readin
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
 from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.describe import describe
+from service.engine.databases.postgres.held_snapshot import HeldPostgres, holding
 from service.engine.databases.postgres.lookups import PostgresLookups
+from service.engine.databases.postgres.named_snapshot import PostgresHolder
 from service.engine.databases.postgres.publication import ensure_published
+from service.engine.upstream.named_snapshot import NamedSnapshots
 from service.engine.upstream.results import AnswerPart, Described, Finding, SchemaToken
 from service.engine.upstream.upstream import Capture, UpstreamSession
+from service.settings.secrets import connection_url
 
 #: Findings about a replication slot of the service's own.
 _OF_SLOTS = frozenset({"replication_role", "replication_slots", "publication"})
@@ -126,6 +130,12 @@ class PostgresUpstream:
 
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[PostgresReading]:
         return reading(self.pool, lookups, catalog)
+
+    def held(self, tables: Iterable[str]) -> AbstractAsyncContextManager[HeldPostgres]:
+        return holding(self.pool, tables)
+
+    def named_snapshots(self, url: str, password: str | None, readers: int, nice: int) -> NamedSnapshots:  # noqa: ARG002
+        return PostgresHolder(self.pool, connection_url(url), password)
 
     def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
         return self.lookups.stream(sql, parameters)

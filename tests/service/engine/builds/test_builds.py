@@ -26,13 +26,13 @@ from dataflow.types import LookupId, NodeId, Row
 from service.command.diagnosis import examine
 from service.engine.builds import build as builds
 from service.engine.builds import requirements, spark_way
-from service.engine.builds.holder import NamedSnapshot
 from service.engine.builds.job import JobProcess
-from service.engine.builds.postgres_holder import PostgresHolder, held_snapshot
 from service.engine.builds.spark_way import SparkWay
 from service.engine.databases.postgres.catalog import load_catalog
 from service.engine.databases.postgres.connect import PostgresPool
+from service.engine.databases.postgres.named_snapshot import PostgresHolder, held_snapshot
 from service.engine.initial_load.way import Progress
+from service.engine.upstream.named_snapshot import NamedSnapshot
 from service.engine.upstream.results import UpstreamError
 from service.settings.spark import SparkSettings
 from service.settings.stack import Settings

@@ -1,6 +1,6 @@
 """Interface for holding a snapshot during a build.
 
-Not here: implementations (`postgres_holder`, `mysql_holder`), reading at the snapshot (`builds.build`).
+Not here: implementations (`service.engine.databases`), reading at the snapshot (`service.engine.builds`).
 """
 
 import asyncio
@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.position import BinlogSnapshot
-from cdc.postgres.position import PostgresSnapshot
+from cdc.stream import UpstreamSnapshot
 
 
 @dataclass(slots=True)
@@ -22,7 +20,7 @@ class NamedSnapshot:
     name: str
     #: Text that identifies it.
     version: str
-    snapshot: PostgresSnapshot | BinlogSnapshot | BracketSnapshot
+    snapshot: UpstreamSnapshot
     #: Position by which everything that it sees is in the stream.
     bound: int
     #: Set once the snapshot can no longer be read at.
@@ -31,7 +29,10 @@ class NamedSnapshot:
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Holder(Protocol):
+class NamedSnapshots(Protocol):
+    #: Reason why only processes on this machine can read at its snapshots, if so.
+    local_only: str | None
+
     @property
     def upstream(self) -> dict[str, Any]:
         """Returns the job's description of the database (`dataflow.spark.build`)."""
@@ -43,4 +44,4 @@ class Holder(Protocol):
         ...
 
 
-__all__ = ["Holder", "NamedSnapshot"]
+__all__ = ["NamedSnapshot", "NamedSnapshots"]

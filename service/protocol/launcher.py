@@ -1,9 +1,9 @@
 """Launcher of a job's process: lowers its priority and ties its life to that of its parent.
 
-``python -m service.engine.builds.child PARENT NICE ARGUMENTS…`` becomes ``python ARGUMENTS…``. The kernel kills it when
+``python -m service.protocol.launcher PARENT NICE ARGUMENTS…`` becomes ``python ARGUMENTS…``. The kernel kills it when
 its parent ends in any way; the job's own children end with the job.
 
-Not here: the job's input (`builds.job`).
+Not here: the job's input (`service.engine.builds.job`).
 """
 
 import ctypes

@@ -1,19 +1,16 @@
 """Interface of an upstream snapshot that is held open for queries.
 
-Not here: implementations (`postgres`, `mysql`); bringing the engine to it (`service.engine.loop.hold`).
+Not here: implementations (`service.engine.databases`); bringing the engine to it (`service.engine.loop.hold`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from cdc.stream import UpstreamSnapshot
 from dataflow.types import Row
-from service.engine.databases.drivers import open_upstream
 from service.engine.upstream.results import AnswerColumn
-from service.engine.upstream.upstream import Upstream
-from service.settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +46,4 @@ class HeldSnapshots(Protocol):
         ...
 
 
-def open_held(settings: Settings, tables: Iterable[str]) -> tuple[Upstream, AbstractAsyncContextManager[HeldSnapshots]]:
-    """Returns an upstream of these settings, which the caller closes, and a holder of snapshots of these tables."""
-    upstream = open_upstream(settings)
-    # A driver that is not installed cannot be the upstream's.
-    from service.engine.databases.postgres.upstream import PostgresUpstream
-
-    if isinstance(upstream, PostgresUpstream):
-        from service.engine.audit.postgres import holding
-
-        return upstream, holding(upstream.pool, tables)
-    from service.engine.audit.mysql import holding as mysql_holding
-    from service.engine.databases.mysql.upstream import MySqlUpstream
-
-    assert isinstance(upstream, MySqlUpstream)
-    return upstream, mysql_holding(upstream.pool, tables)
-
-
-__all__ = ["AuditSnapshot", "HeldSnapshots", "SnapshotReader", "open_held"]
+__all__ = ["AuditSnapshot", "HeldSnapshots", "SnapshotReader"]

@@ -1,4 +1,4 @@
-"""Reader process at a MariaDB or MySQL snapshot: ``python -m service.engine.builds.reader``.
+"""Reader process at a MariaDB or MySQL snapshot: ``python -m service.engine.databases.mysql.snapshot_reader``.
 
 Standard input begins with a line of JSON: the upstream's ``url`` and ``password``, the number of a socket that
 ``listens``, and the ``tables`` to read. Commands follow: ``begin`` takes a snapshot and returns it if it is exact;
@@ -10,7 +10,7 @@ or when its connection, which holds the snapshot, fails.
 client disconnects. Tables are locked before the first query: an ALTER waits for the end of the snapshot, and no query
 waits behind it.
 
-Not here: agreement on one place with other readers (`builds.mysql_holder`).
+Not here: agreement on one place with other readers (`named_snapshot`).
 """
 
 import asyncio

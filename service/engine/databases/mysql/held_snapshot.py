@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 from dataflow.sql.mysql.parameter_values import fill
 from dataflow.types import Row
-from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
 from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.log_place import END, PlaceQuestion, VisiblePlace
 from service.engine.databases.mysql.row_decoder import answer_columns, answer_rows
 from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
+from service.engine.upstream.held_snapshot import AuditSnapshot
 from service.engine.upstream.results import AnswerColumn, UpstreamError
 
 _TRIES = 4

@@ -11,10 +11,10 @@ import psycopg
 from psycopg import AsyncConnection
 
 from dataflow.types import Row
-from service.engine.audit.held_snapshot import AuditSnapshot
 from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.lookups import VERSION, columns_of, rows_of, version_of
 from service.engine.databases.postgres.statements import PreparedStatements
+from service.engine.upstream.held_snapshot import AuditSnapshot
 from service.engine.upstream.results import AnswerColumn
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"

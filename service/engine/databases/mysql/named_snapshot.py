@@ -7,7 +7,7 @@ takes snapshots until all are at one place in the binary log; if writers prevent
 *Invariants*: readers end with the block, and with this process; none is replaced: when the first one ends, the snapshot
 has expired.
 
-Not here: the readers (`builds.reader`), the tasks (`dataflow.spark.readers`).
+Not here: the readers (`snapshot_reader`), the tasks (`dataflow.spark.readers`).
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from pickle import loads
 from typing import Any
 
 from dataflow.spark.readers import listen_in_folder
-from service.engine.builds.holder import NamedSnapshot
 from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.exact_snapshot import TRIES, Exact, locked, pause
+from service.engine.upstream.named_snapshot import NamedSnapshot
 from service.engine.upstream.results import UpstreamError
 from service.protocol.child import child_environment
 
 #: Maximum readers of a snapshot.
 _READERS = 8
-_PROGRAM = "service.engine.builds.reader"
+_PROGRAM = "service.engine.databases.mysql.snapshot_reader"
 #: Time limits for connecting, and for the reply to a command.
 _START_S = 60.0
 _ANSWER_S = 60.0
@@ -43,7 +43,11 @@ _LINE_LIMIT = 16 << 20
 
 
 class MySqlHolder:
-    """Implementation of `Holder`. `readers`: number of readers per snapshot; `nice`: their priority."""
+    """Implementation of `NamedSnapshots`. `readers`: number of readers per snapshot; `nice`: their priority."""
+
+    local_only: str | None = (
+        "tables of MariaDB and MySQL are read by processes on this machine, which other masters do not reach"
+    )
 
     def __init__(self, pool: MySqlPool, url: str, password: str | None, readers: int, nice: int) -> None:
         self._pool = pool
@@ -138,7 +142,7 @@ async def _reader(listener: int, nice: int) -> _Reader:
             sys.executable,
             "-P",
             "-m",
-            "service.engine.builds.child",
+            "service.protocol.launcher",
             str(os.getpid()),
             str(nice),
             "-m",

@@ -6,7 +6,7 @@ is rewritten or truncated between the two, or after (PostgreSQL manual, 13.2 and
 *Invariants*: everything that the snapshot sees is in the stream by `bound`; `expired` is set as soon as the snapshot is
 known to be unusable.
 
-Not here: reading at it (`builds.build`).
+Not here: reading at it (`service.engine.builds.build`).
 """
 
 import asyncio
@@ -19,8 +19,8 @@ import psycopg
 from psycopg import AsyncConnection
 
 from cdc.postgres.position import PostgresSnapshot, parse_lsn
-from service.engine.builds.holder import NamedSnapshot
 from service.engine.databases.postgres.connect import PostgresPool
+from service.engine.upstream.named_snapshot import NamedSnapshot
 
 #: Interval of connection checks, and their time limit.
 _PULSE_S = 1.0
@@ -34,7 +34,9 @@ _SNAPSHOT = (
 
 
 class PostgresHolder:
-    """Implementation of `Holder`."""
+    """Implementation of `NamedSnapshots`."""
+
+    local_only: str | None = None
 
     def __init__(self, pool: PostgresPool, url: str, password: str | None) -> None:
         self._pool = pool
