@@ -3,7 +3,7 @@
 All streams and databases share one description: the database's own name of the type, and the modifiers of its
 definition. Equal column types print equal values equally.
 
-Not here: printing values (`mysql.values`, `debezium.values`).
+Not here: printing values (`mysql.values`, `debezium.rows`).
 """
 
 from dataclasses import dataclass

@@ -26,14 +26,15 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from cdc.change import CommittedTransaction, SchemaNotice, TableChange, TableLayout
-from cdc.debezium.envelope import Begin, End, Event, RowEvent, TransactionKey, transaction_name
+from cdc.debezium.databases import database_at
+from cdc.debezium.events import Begin, End, Event, RowEvent, TransactionKey, transaction_name
 from cdc.debezium.history import History, StartSnapshot
-from cdc.debezium.modes import Dialect, Modes
+from cdc.debezium.modes import Modes
 from cdc.debezium.names import collection_of
-from cdc.debezium.pending_transaction import NOTHING, TRUNCATE, PendingTransaction, identity_of
+from cdc.debezium.pending_transaction import NOTHING, TRUNCATE, PendingTransaction
 from cdc.debezium.rows import Change, TableRows
 from cdc.debezium.truncates import Truncates
-from cdc.postgres.position import PostgresSnapshot, widen
+from cdc.postgres.position import widen
 
 #: Maximum number of remembered BEGINs without an END.
 _BEGUN = 10_000
@@ -96,8 +97,8 @@ class DebeziumAssembler:
         self._modes = modes
         self._limits = limits or AssemblyLimits()
         self._watermark = None if watermark is None else collection_of(watermark)
-        self.postgres = isinstance(snapshot, PostgresSnapshot)
-        self.dialect: Dialect = "postgres" if self.postgres else "mysql"
+        self.database = database_at(snapshot)
+        self._identity = self.database.identity
         self._history = History(snapshot, self._limits.remembered)
         self.position = self._history.floor
         #: Position of the last END.
@@ -141,7 +142,7 @@ class DebeziumAssembler:
                 new.append(collection)
                 table = self._tables[collection] = _Table(None)
             if table.rows is None or table.rows.layout != layout:
-                table.rows = TableRows(name, layout, self.dialect, self._modes)
+                table.rows = TableRows(name, layout, self.database, self._modes)
                 self._forget(collection)
         return new, gone
 
@@ -194,8 +195,8 @@ class DebeziumAssembler:
             if pending is None:
                 pending = self._opened(key, now)
         pending.seen_at = now
-        identity = identity_of(event, self.postgres)
-        if not self.postgres and event.position > pending.position:
+        identity = self._identity(event)
+        if not self.database.ends_at_commit and event.position > pending.position:
             pending.position = event.position
         changes = pending.changes.get(event.collection)
         if changes is None:
@@ -241,13 +242,13 @@ class DebeziumAssembler:
             return
         pending = self._open.get(key)
         if pending is None:
-            if not self.postgres and 0 < event.position <= self._last_end:
+            if not self.database.overlapping and 0 < event.position <= self._last_end:
                 return
             pending = self._opened(key, now)
             if len(self._open) > _BEGUN:
                 self._forget_begun()
         elif pending.begun is not None and pending.end is None:
-            pending.restarted = not self.postgres
+            pending.restarted = self.database.restarts_counts
         if pending.begun is None:
             pending.begun = offset
 
@@ -321,7 +322,7 @@ class DebeziumAssembler:
                 transaction = self._deliver(head)
                 if transaction is not None:
                     taken.append(transaction)
-            elif self.postgres:
+            elif self.database.ends_at_commit:
                 self.position = max(head.position, self.position)
             self._discard(head)
         if self._truncates:
@@ -440,5 +441,5 @@ class DebeziumAssembler:
             # Its first events were published before reading of the table began.
             head.partial.add(collection)
             return None
-        name = transaction_name(head.key, head.position if self.postgres else 0)
+        name = transaction_name(head.key, head.position if self.database.ends_at_commit else 0)
         return Gap(collection, f"{count - held} of {count} events of {collection} in {name} are not in its topic")

@@ -17,8 +17,9 @@ from kafka.errors import KafkaError
 
 from cdc.change import StreamLost, TableLayout
 from cdc.debezium.broker import client_settings, consumer_settings, lost, require_broker
-from cdc.debezium.envelope import RecordDecoder, RowEvent
-from cdc.debezium.modes import Dialect
+from cdc.debezium.databases import database_of
+from cdc.debezium.envelope import RecordDecoder
+from cdc.debezium.events import RowEvent
 from cdc.debezium.names import collection_of, topic_of
 from cdc.debezium.options import DebeziumOptions
 from cdc.debezium.rows import TableRows
@@ -58,9 +59,7 @@ class KafkaTopic:
     records: list[tuple[int, int, bytes | None, bytes | None]] = field(default_factory=list)
 
 
-def stream_findings(
-    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: Dialect
-) -> list[TopicFinding]:
+def stream_findings(options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: str) -> list[TopicFinding]:
     """Read the topics, and return findings. Blocks for seconds: call it in a thread."""
     try:
         topics = look(options, layouts)
@@ -71,9 +70,10 @@ def stream_findings(
 
 
 def findings(
-    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: Dialect, topics: Mapping[str, KafkaTopic]
+    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: str, topics: Mapping[str, KafkaTopic]
 ) -> list[TopicFinding]:
     """Return findings on `topics`, which are all existing topics. Pure."""
+    database = database_of(dialect)
     found = _of_transactions(options, topics)
     heartbeat = f"__debezium-heartbeat.{options.topic_prefix}"
     if heartbeat not in topics:
@@ -85,7 +85,7 @@ def findings(
                 fatal=False,
             )
         )
-    if dialect != "postgres" and not options.watermark_table:
+    if database.needs_watermark and not options.watermark_table:
         found.append(
             TopicFinding(
                 "watermark",
@@ -94,12 +94,12 @@ def findings(
                 fatal=False,
             )
         )
-    reader = RecordDecoder(dialect)
+    reader = RecordDecoder(database)
     for table, layout in layouts.items():
         name = options.routed_topic or topic_of(options.topic_prefix, collection_of(table))
         topic = topics.get(name)
         if topic is not None:
-            rows = TableRows(table, layout, dialect, options.modes)
+            rows = TableRows(table, layout, database, options.modes)
             found += _of_table(table, name, topic, reader, rows)
     return list(dict.fromkeys(found))
 

@@ -7,120 +7,32 @@ is parsed once, and later values with the same prefix are parsed after the prefi
 *Invariants*: each record is an event, is irrelevant (tombstones, heartbeats, schema changes, logical messages,
 incremental snapshots), or raises StreamLost with its topic, partition and offset.
 
-Not here: values of columns (`values`), transactions (`assembler`).
+Not here: values of columns (`rows`), transactions (`assembler`).
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from cdc.change import StreamLost
-from cdc.debezium.modes import Dialect
-from cdc.mysql.position import position_of
-from cdc.postgres.position import format_lsn
-
-#: A column's schema, as the JSON converter writes it.
-FieldSchema = dict[str, Any]
-#: PostgreSQL: the 32-bit transaction id; MariaDB, MySQL: the connector's id (GTID, or file and offset).
-TransactionKey = int | str
+from cdc.debezium.events import Begin, End, Event, RowEvent
+from cdc.debezium.forms import FieldSchema
+from cdc.debezium.source_database import SourceDatabase
 
 _MAJORS = frozenset({"2", "3"})
-_CONNECTORS: dict[str, Dialect] = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 _PAYLOAD = b',"payload":'
-_FILE_AND_OFFSET = re.compile(r"file=(.+),pos=(\d+)")
-_XID_AND_LSN = re.compile(r"(\d+):(\d+)")
 _ROW_OPS = frozenset("cudt")
 #: Maximum number of cached schemas of one topic.
 _SCHEMAS_KEPT = 64
 
 
-class RowEvent:
-    """A change of one row, or a TRUNCATE (`op` is ``t``)."""
-
-    __slots__ = (
-        "after",
-        "before",
-        "collection",
-        "fields",
-        "key",
-        "op",
-        "order",
-        "position",
-        "size",
-        "source",
-        "transaction",
-    )
-
-    def __init__(
-        self,
-        collection: str,
-        op: str,
-        before: dict[str, Any] | None,
-        after: dict[str, Any] | None,
-        fields: Mapping[str, FieldSchema] | None,
-        transaction: TransactionKey | None,
-        order: int,
-        position: int,
-        source: dict[str, Any],
-        key: bytes | None,
-        size: int,
-    ) -> None:
-        #: ``schema.table`` or ``database.table`` without quotes, as in END events.
-        self.collection = collection
-        self.op = op
-        self.before = before
-        self.after = after
-        #: The columns' schemas, one object for all events of a schema; None if the event has none.
-        self.fields = fields
-        #: None: TRUNCATE of MariaDB and MySQL, which has no transaction.
-        self.transaction = transaction
-        #: ``total_order`` within the transaction, from 1.
-        self.order = order
-        #: Position of the change: an LSN, or a position in the binary log.
-        self.position = position
-        self.source = source
-        self.key = key
-        #: Bytes of the record's value.
-        self.size = size
-
-
-class Begin:
-    """A transaction's BEGIN."""
-
-    __slots__ = ("position", "transaction")
-
-    def __init__(self, transaction: TransactionKey, position: int) -> None:
-        self.transaction = transaction
-        #: Position of its beginning; 0: unknown.
-        self.position = position
-
-
-class End:
-    """A transaction's END, with the number of its events."""
-
-    __slots__ = ("counts", "position", "transaction", "ts_ms")
-
-    def __init__(self, transaction: TransactionKey, position: int, counts: dict[str, int], ts_ms: int) -> None:
-        self.transaction = transaction
-        #: PostgreSQL: end of its commit. MariaDB, MySQL: position of its beginning; 0: unknown.
-        self.position = position
-        #: Number of events by collection.
-        self.counts = counts
-        #: Time of the commit.
-        self.ts_ms = ts_ms
-
-
-Event = RowEvent | Begin | End
-
-
 class RecordDecoder:
-    """Decoder of the records of one connector's topics. `dialect` is ``postgres`` or ``mysql``, also for MariaDB."""
+    """Decoder of the records of one connector's topics."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._postgres = dialect == "postgres"
-        self._dialect = dialect
+    def __init__(self, database: SourceDatabase) -> None:
+        self._database = database
+        self._place = database.place
         #: By topic, most recent first: prefixes of values, and the columns' schemas in them.
         self._schemas: dict[str, list[tuple[bytes, Mapping[str, FieldSchema] | None]]] = {}
         #: Accepted pairs of version and connector.
@@ -174,25 +86,16 @@ class RecordDecoder:
         self._check(source)
         op = payload["op"]
         transaction = payload.get("transaction")
-        named: TransactionKey | None
-        if self._postgres:
-            collection = f"{source['schema']}.{source['table']}"
-            named, position = source["txId"], source["lsn"]
-        else:
-            collection = f"{source['db']}.{source['table']}"
-            named = None if transaction is None else transaction["id"]
-            position = position_of(source["file"], source["pos"])
+        collection, named, position = self._place(source, transaction)
         order = 0
         if transaction is not None:
             order = transaction["total_order"]
-        elif op != "t" or self._postgres:
+        elif op != "t" or self._database.transactional_truncate:
             raise StreamLost(
                 f"Events of {collection} do not name their transaction.",
                 retryable=False,
                 hint="Set provide.transaction.metadata=true in the connector's configuration.",
             )
-        else:
-            named = None
         return RowEvent(
             collection,
             op,
@@ -217,7 +120,7 @@ class RecordDecoder:
                 retryable=False,
                 hint="Use a connector of Debezium 2 or 3.",
             )
-        if _CONNECTORS.get(version[1]) != self._dialect:
+        if version[1] not in self._database.connectors:
             raise StreamLost(f"The events are of the connector {version[1]!r}.", False, "Check cdc.kafka.topic_prefix.")
         self._known.add(version)
 
@@ -238,9 +141,9 @@ class RecordDecoder:
     def _without_row(self, payload: dict[str, Any]) -> Begin | End | None:
         status = payload.get("status")
         if status == "BEGIN":
-            return Begin(*self._transaction(payload["id"]))
+            return Begin(*self._database.transaction(payload["id"]))
         if status == "END":
-            key, position = self._transaction(payload["id"])
+            key, position = self._database.transaction(payload["id"])
             counts = {c["data_collection"]: c["event_count"] for c in payload["data_collections"] or ()}
             return End(key, position, counts, payload.get("ts_ms") or 0)
         if "ts_ms" in payload or "ddl" in payload or "databaseName" in payload:
@@ -248,23 +151,6 @@ class RecordDecoder:
         if "specversion" in payload:
             raise ValueError("it is a CloudEvent; use org.apache.kafka.connect.json.JsonConverter")
         raise ValueError("it is not a change event: it has neither op nor status; remove transforms that unwrap events")
-
-    def _transaction(self, text: str) -> tuple[TransactionKey, int]:
-        """Return a transaction's key, and the position in its id (0: none)."""
-        if self._postgres:
-            found = _XID_AND_LSN.fullmatch(text)
-            if found is None:
-                raise ValueError(f"{text!r} is not the id of a transaction with its LSN; use Debezium 2 or 3")
-            return int(found[1]), int(found[2])
-        found = _FILE_AND_OFFSET.fullmatch(text)
-        return text, 0 if found is None else position_of(found[1], int(found[2]))
-
-
-def transaction_name(key: TransactionKey, position: int = 0) -> str:
-    """Return the name of a transaction in sentences for the user."""
-    if isinstance(key, int):
-        return f"transaction {key}" + (f" ({format_lsn(position)})" if position else "")
-    return f"transaction {key}"
 
 
 def _fields(schema: Any) -> Mapping[str, FieldSchema] | None:

@@ -16,6 +16,8 @@ from typing import Any
 from cdc.debezium.modes import WITH_SCHEMAS, InexactValue, Modes
 
 FieldSchema = dict[str, Any]
+#: Converts a JSON value other than null to the value's text.
+Converter = Callable[[Any], str]
 
 CONNECT = "org.apache.kafka.connect.data."
 TIME = "io.debezium.time."

@@ -7,7 +7,7 @@ Not here: undelivered transactions (`assembler`).
 """
 
 from cdc.change import StreamLost
-from cdc.debezium.envelope import RowEvent, TransactionKey
+from cdc.debezium.events import RowEvent, TransactionKey
 from cdc.gtid import parse_gtid
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot

@@ -7,10 +7,6 @@ Not here: the forms (`forms`, `postgres_values`, `mysql_values`).
 """
 
 from dataclasses import dataclass
-from typing import Literal
-
-#: The database of a connector; MariaDB's is ``mysql``, too.
-Dialect = Literal["postgres", "mysql"]
 
 DECIMAL = ("precise", "string", "double")
 TEMPORAL = ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds")

@@ -15,11 +15,9 @@ from typing import Any
 
 from cdc.column_type import ColumnType
 from cdc.debezium import forms
-from cdc.debezium.forms import FieldSchema
+from cdc.debezium.forms import Converter, FieldSchema
 from cdc.debezium.modes import InexactValue, Modes
 from cdc.mysql.values import BYTES, TEXTS, float4_text, float8_text
-
-Converter = Callable[[Any], str]
 
 _INTEGERS = frozenset({"smallint", "mediumint", "int"})
 _PLAIN = TEXTS | {"inet4", "inet6"}

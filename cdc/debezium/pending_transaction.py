@@ -9,26 +9,13 @@ Not here: completeness and order of transactions (`assembler`).
 from collections import Counter
 
 from cdc.change import TableChange
-from cdc.debezium.envelope import End, RowEvent, TransactionKey
+from cdc.debezium.events import End, TransactionKey
 from cdc.debezium.rows import Change
 
 #: A TRUNCATE among the changes.
 TRUNCATE: Change = ((), ())
 #: A change whose rows are not needed.
 NOTHING: Change = (None, None)
-
-
-def identity_of(event: RowEvent, postgres: bool) -> int:
-    """Return an integer that identifies an event within its transaction, and orders the events.
-
-    It is the event's position in the log and, since several events share one, ``total_order`` (PostgreSQL). Connectors
-    of the binary log restart ``total_order`` when they are restarted within a transaction; there it is the row's number
-    within the log's event; a changed key is a delete and an insert of one row, in this order.
-    """
-    if postgres:
-        return event.position << 32 | event.order
-    row: int = event.source.get("row") or 0
-    return (event.position << 32 | row) << 1 | (event.op == "c")
 
 
 class PendingTransaction:

@@ -16,11 +16,9 @@ from typing import Any
 
 from cdc.column_type import ColumnType
 from cdc.debezium import forms
-from cdc.debezium.forms import FieldSchema
+from cdc.debezium.forms import Converter, FieldSchema
 from cdc.debezium.modes import InexactValue, Modes
 from cdc.mysql.values import float4_text
-
-Converter = Callable[[Any], str]
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid", "xid", "cid"})
 #: Types whose text in events is PostgreSQL's.

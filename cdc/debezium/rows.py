@@ -4,7 +4,7 @@
 inexact in events is *unavailable*: None in all further rows, with a `SchemaNotice`; it is never guessed. An incomplete
 old row produces no row.
 
-Not here: single values (`values`), net changes of transactions (`pending_transaction`).
+Not here: single values (`postgres_values`, `mysql_values`), net changes of transactions (`pending_transaction`).
 """
 
 from base64 import b64encode, urlsafe_b64encode
@@ -15,19 +15,16 @@ from typing import Any
 import orjson
 
 from cdc.change import ChangedRow, SchemaNotice, TableLayout
-from cdc.debezium.envelope import FieldSchema, RowEvent
-from cdc.debezium.modes import Dialect, InexactValue, Modes
-from cdc.debezium.values import Converter, converter, null_ambiguity
+from cdc.debezium.events import RowEvent
+from cdc.debezium.forms import Converter, FieldSchema
+from cdc.debezium.modes import InexactValue, Modes
+from cdc.debezium.source_database import SourceDatabase
 
 #: Old row and new row; None if there is none.
 Change = tuple[ChangedRow | None, ChangedRow | None]
 
 #: Maximum number of cached plans, one for each schema in a table's events.
 _PLANS_KEPT = 16
-_IDENTITY: dict[Dialect, str] = {
-    "postgres": "it does not have full replica identity. Run: ALTER TABLE {table} REPLICA IDENTITY FULL;",
-    "mysql": "the server logs partial row images. Run: SET GLOBAL binlog_row_image = 'FULL'; and reconnect",
-}
 
 _Pick = Callable[[dict[str, Any]], tuple[Any, ...]]
 #: Selection of the columns' values, their converters, selection of the columns that must not be NULL.
@@ -40,11 +37,11 @@ class TableRows:
     *State*: `notices`, not taken yet; `_unavailable`, the unavailable columns, each with the reason.
     """
 
-    def __init__(self, name: str, layout: TableLayout, dialect: Dialect, modes: Modes) -> None:
+    def __init__(self, name: str, layout: TableLayout, database: SourceDatabase, modes: Modes) -> None:
         self.name = name
         self.layout = layout
         self.notices: list[SchemaNotice] = []
-        self._dialect = dialect
+        self._database = database
         self._modes = modes
         self._unavailable: dict[str, str] = {}
         self._lost_identity = False
@@ -64,7 +61,7 @@ class TableRows:
             return None if self._perhaps_key_only(event, before) else (self._row(event, before), None)
         if after is None:
             return None
-        if self._dialect == "postgres":
+        if self._database.incomplete_rows:
             after = self._available(before, after)
         return self._row(event, before), self._row(event, after)
 
@@ -92,12 +89,12 @@ class TableRows:
                 continue
             value, field = image[column], (event.fields or {}).get(column)
             if value is None:
-                ambiguity = null_ambiguity(kind, field, self._dialect, self._modes)
+                ambiguity = self._database.null_ambiguity(kind, field, self._modes)
                 if ambiguity is not None:
                     self._make_unavailable(column, ambiguity)
                 continue
             try:
-                converter(kind, field, self._dialect, self._modes)(value)
+                self._database.converter(kind, field, self._modes)(value)
             except InexactValue as problem:
                 self._make_unavailable(column, str(problem))
             except (KeyError, TypeError, ValueError, OverflowError):
@@ -118,7 +115,7 @@ class TableRows:
                 converters.append(_no_value)
                 continue
             try:
-                converters.append(converter(kind, (fields or {}).get(column), self._dialect, self._modes))
+                converters.append(self._database.converter(kind, (fields or {}).get(column), self._modes))
             except InexactValue as problem:
                 self._make_unavailable(column, str(problem))
                 converters.append(_no_value)
@@ -128,7 +125,7 @@ class TableRows:
             column
             for column, kind in zip(columns, kinds, strict=True)
             if column not in self._unavailable
-            and null_ambiguity(kind, (fields or {}).get(column), self._dialect, self._modes) is not None
+            and self._database.null_ambiguity(kind, (fields or {}).get(column), self._modes) is not None
         )
         never_null = _picker(strict, {}) if strict else None
         plan = (_picker(columns, self._unavailable), tuple(converters), never_null)
@@ -140,14 +137,14 @@ class TableRows:
     def _without_before(self) -> None:
         if not self._lost_identity:
             self._lost_identity = True
-            why = _IDENTITY[self._dialect].format(table=self.name)
+            why = self._database.lost_identity.format(table=self.name)
             self.notices.append(
                 SchemaNotice(self.name, f"Events of {self.name} do not say which row they changed: {why}")
             )
 
     def _perhaps_key_only(self, event: RowEvent, before: dict[str, Any]) -> bool:
         """Return whether an old row may have the key only; it looks like a row whose other columns are NULL."""
-        if self._dialect != "postgres" or event.key is None:
+        if not self._database.incomplete_rows or event.key is None:
             return False
         key = orjson.loads(event.key)
         names = key.get("payload", key)

@@ -97,7 +97,7 @@ class DebeziumStream:
         # Transactions that had begun are not in the stream; lookups wait until they have ended.
         snapshot = (await self._take_snapshot()).closed()
         self._assembler = DebeziumAssembler(snapshot, modes, self._limits, watermark)
-        self._reader = RecordDecoder(self._assembler.dialect)
+        self._reader = RecordDecoder(self._assembler.database)
         self._assembler.follow(layouts)
         self._assembler.reading(began.collections, began.since, 0.0)
         self._reported = self._assembler.position

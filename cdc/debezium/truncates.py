@@ -9,7 +9,7 @@ Not here: TRUNCATE of PostgreSQL, a change like others.
 
 from collections.abc import Iterator
 
-from cdc.debezium.envelope import RowEvent
+from cdc.debezium.events import RowEvent
 from cdc.debezium.history import History
 
 

@@ -22,6 +22,7 @@ from cdc.column_type import ColumnType
 from cdc.debezium.assembler import DebeziumAssembler
 from cdc.debezium.envelope import RecordDecoder
 from cdc.debezium.modes import Modes
+from cdc.debezium.postgres import POSTGRES
 from cdc.postgres.position import PostgresSnapshot
 
 PREFIX = "bench"
@@ -127,7 +128,7 @@ def _cpu(result: dict[str, float], name: str, changes: int) -> Iterator[None]:
 
 def decode(changes: int, per_transaction: int, schemas: bool) -> None:
     assembler = DebeziumAssembler(PostgresSnapshot(1000, 1000), Modes())
-    reader = RecordDecoder("postgres")
+    reader = RecordDecoder(POSTGRES)
     new, _ = assembler.follow({TABLE: LAYOUT})
     assembler.reading(new, 0, 0.0)
     read, add = reader.read, assembler.add

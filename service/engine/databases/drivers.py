@@ -89,10 +89,8 @@ async def stream_findings(settings: Settings, layouts: Mapping[str, TableLayout]
         return []
     try:
         from cdc.debezium import checks
-        from cdc.debezium.modes import Dialect
         from service.engine.databases.topics import debezium_options
     except ImportError as missing:
         raise missing_extra("kafka", missing) from None
-    database: Dialect = "postgres" if dialect == "postgres" else "mysql"
-    found = await asyncio.to_thread(checks.stream_findings, debezium_options(kafka), layouts, database)
+    found = await asyncio.to_thread(checks.stream_findings, debezium_options(kafka), layouts, dialect)
     return [Finding(f.code, f.reason, f.fix, f.table, f.fatal) for f in found]

@@ -30,11 +30,11 @@ class Stage:
         self.publisher.publish(self.history, [])
         snapshot = PostgresSnapshot(700, 700) if dialect == "postgres" else BinlogSnapshot(place(0))
         self.assembler = DebeziumAssembler(snapshot, Modes(), limits, watermark="s.c")
-        self.reader = RecordDecoder(self.assembler.dialect)
+        self.reader = RecordDecoder(self.assembler.database)
         self.follow("a", "b")
 
     def follow(self, *tables: str) -> list[str]:
-        new, _ = self.assembler.follow({f"s.{t}": layout(self.assembler.dialect) for t in tables})
+        new, _ = self.assembler.follow({f"s.{t}": layout(self.publisher.dialect) for t in tables})
         self.assembler.reading([*new, "s.c"], 0, 0.0)
         return new
 

@@ -236,7 +236,7 @@ class Reading:
         self.scene = scene
         self.tables = tables
         self.assembler = scene.assembler(limits)
-        self.reader = RecordDecoder(self.assembler.dialect)
+        self.reader = RecordDecoder(self.assembler.database)
         self.follower = Follower(scene.history, scene.publisher.dialect, scene.seen, scene.left_out)
         self.assembler.reading(self.follow(tables), scene.commits_before(scene.cut), 0.0)
         self.follower.compare(scene.seen)
@@ -245,7 +245,7 @@ class Reading:
         """Follow these; returns collections that are new."""
         self.tables = tables
         self.follower.follow(tables)
-        return self.assembler.follow({f"s.{t}": layout(self.assembler.dialect) for t in tables})[0]
+        return self.assembler.follow({f"s.{t}": layout(self.scene.publisher.dialect) for t in tables})[0]
 
     def follow_later(self, tables: set[str], at: Record, emitted: int) -> None:
         """Follow others when `at` is read next; topics of those that are new are read from `emitted` on."""

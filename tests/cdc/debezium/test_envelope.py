@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from cdc.change import StreamLost
-from cdc.debezium.envelope import Begin, End, RecordDecoder, RowEvent
+from cdc.debezium.envelope import RecordDecoder
+from cdc.debezium.events import Begin, End, RowEvent
+from cdc.debezium.mysql import MYSQL
+from cdc.debezium.postgres import POSTGRES
 from cdc.mysql.position import position_of
 
 SOURCE = {
@@ -35,7 +38,7 @@ SCHEMA = {
 
 def read(value: Any, reader: RecordDecoder | None = None, key: bytes | None = None) -> Any:
     data = value if value is None or isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
-    return (reader or RecordDecoder("postgres")).read("x.s.a", 2, 33, key, data)
+    return (reader or RecordDecoder(POSTGRES)).read("x.s.a", 2, 33, key, data)
 
 
 def test_a_change() -> None:
@@ -48,7 +51,7 @@ def test_a_change() -> None:
 
 def test_schemas_are_parsed_once() -> None:
     """Equal schemas are one object, even if their texts look like a payload."""
-    reader = RecordDecoder("postgres")
+    reader = RecordDecoder(POSTGRES)
     whole = {"schema": SCHEMA, "payload": INSERT}
     first, second = read(whole, reader), read(whole | {"payload": INSERT | {"after": {"id": 2}}}, reader)
     assert first.fields == {"id": FIELDS[0]}
@@ -68,9 +71,9 @@ def test_transactions() -> None:
     assert isinstance(end, End)
     assert (end.transaction, end.position, end.counts, end.ts_ms) == (7, 600, {"s.a": 2}, 5)
     empty = {"status": "END", "event_count": 0, "data_collections": None, "ts_ms": 5}
-    place = read(empty | {"id": "file=binlog.000006,pos=3442"}, RecordDecoder("mysql"))
+    place = read(empty | {"id": "file=binlog.000006,pos=3442"}, RecordDecoder(MYSQL))
     assert (place.transaction, place.position) == ("file=binlog.000006,pos=3442", position_of("b.6", 3442))
-    gtid = read(empty | {"id": "0-1-42"}, RecordDecoder("mysql"))
+    gtid = read(empty | {"id": "0-1-42"}, RecordDecoder(MYSQL))
     assert (gtid.transaction, gtid.position, gtid.counts) == ("0-1-42", 0, {})
 
 

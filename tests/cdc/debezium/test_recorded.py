@@ -92,7 +92,7 @@ def read(
 ) -> tuple[list[CommittedTransaction], list[SchemaNotice]]:
     """All transactions of a recording, snapshots left out."""
     assembler = DebeziumAssembler(snapshot, modes)
-    reader = RecordDecoder(assembler.dialect)
+    reader = RecordDecoder(assembler.database)
     new, _ = assembler.follow(layouts)
     assembler.reading(new, 0, 0.0)
     taken: list[CommittedTransaction] = []
