@@ -8,7 +8,7 @@ Not here: carrying it out (`build`).
 import base64
 import json
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,15 +67,19 @@ def read_job(text: str) -> BuildJob:
 
 
 def _upstream(told: Mapping[str, Any], snapshot: str) -> BatchUpstream:
-    match told["kind"]:
-        case "postgresql":
-            return PostgresBatchUpstream(Exported(str(told["url"]), told.get("password"), snapshot))
-        case "readers":
-            return ReadersUpstream(snapshot)
-        case _:
-            raise SparkProblem(
-                "unsupported", "Spark does not read this kind of database.", "Load the view without Spark."
-            )
+    make = _UPSTREAMS.get(told["kind"])
+    if make is None:
+        raise SparkProblem("unsupported", "Spark does not read this kind of database.", "Load the view without Spark.")
+    return make(told, snapshot)
+
+
+#: By kind: from the description and the snapshot's name.
+_UPSTREAMS: dict[str, Callable[[Mapping[str, Any], str], BatchUpstream]] = {
+    "postgresql": lambda told, snapshot: PostgresBatchUpstream(
+        Exported(str(told["url"]), told.get("password"), snapshot)
+    ),
+    "readers": lambda _told, snapshot: ReadersUpstream(snapshot),
+}
 
 
 def _job(told: Mapping[str, Any]) -> BuildJob:
