@@ -23,7 +23,7 @@ from service.demo.postgres_server import EmbeddedPostgres
 from service.engine.loop import garbage
 from service.engine.session.runtime import Runtime
 from service.ground.logs import configure_logging
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 from service.settings.sections import EngineSettings, LogSettings, StateSettings, UpstreamSettings, ViewSettings
 from service.settings.stack import Settings
 

@@ -111,7 +111,7 @@ async def _logging_us(store: Path, directory: Path, arguments: argparse.Namespac
     from random import Random
 
     from service.leaf_store.reader import LeafReader
-    from service.protocol.wire import EngineClient
+    from service.protocol.engine_client import EngineClient
     from service.settings.telemetry import AccessLogSettings
     from service.worker.access_log.keys import KeyTexts
     from service.worker.access_log.log import AccessLog
@@ -227,7 +227,7 @@ def _run(app: Any, listener: socket.socket, started: Connection) -> None:
 def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> None:
 
     from service.leaf_store.reader import LeafReader
-    from service.protocol.wire import EngineClient
+    from service.protocol.engine_client import EngineClient
     from service.protocol.worker_config import WorkerConfig
     from service.settings.sections import HttpSettings
     from service.worker.process import limits_of, wrapped

@@ -23,9 +23,9 @@ from service.ground.logs import configure_logging
 from service.ground.traces import tracing_of
 from service.protocol.child import EngineChild, StartReport, parent_gone, report
 from service.protocol.control import ControlServer
+from service.protocol.engine_server import EngineServer
 from service.protocol.liveness import follow_loop
 from service.protocol.run_directory import RunPaths
-from service.protocol.wire import WireServer
 from service.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def _main(child: EngineChild) -> int:
         runtime = Runtime(child.settings, paths.leaf, _traced(tracing), child.shard, child.stream)
     except SettingsError as error:
         return _cannot_start(str(error))
-    wire = WireServer(paths.engine_socket, runtime, None if tracing is None else tracing.within)
+    wire = EngineServer(paths.engine_socket, runtime, None if tracing is None else tracing.within)
     control = ControlServer(paths.control_socket, Operations(runtime))
     await control.start()
     try:
@@ -82,7 +82,7 @@ def _traced(tracing: "Tracing | None") -> Callable[[Lookups], Lookups] | None:
     return partial(traced_lookups, tracing=tracing)
 
 
-async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int:
+async def _serve(runtime: Runtime, wire: EngineServer, stop: asyncio.Event) -> int:
     stopping = asyncio.ensure_future(stop.wait())
     starting = asyncio.ensure_future(runtime.start())
     reported = await _started(runtime, wire, stopping, starting)
@@ -114,7 +114,7 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
 
 
 async def _started(
-    runtime: Runtime, wire: WireServer, stopping: asyncio.Future[Any], starting: asyncio.Future[Any]
+    runtime: Runtime, wire: EngineServer, stopping: asyncio.Future[Any], starting: asyncio.Future[Any]
 ) -> bool:
     """Waits until the runtime has started or must stop. Returns True if the process has already reported that it is
     ready: a stream that waits for open transactions does not delay reads."""

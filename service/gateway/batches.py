@@ -28,7 +28,7 @@ from service.gateway.reading import REFUSALS, GatewayReads, refusal_of, view_of
 from service.gateway.topology import Topology
 from service.ground.errors import ApiError
 from service.ground.version import version_text
-from service.protocol.wire import AnswerSource
+from service.protocol.reads import AnswerSource
 from service.settings.sections import HttpSettings
 from service.sharding.common_version import CommonVersion, Exact, awaited, late, meet, reached
 from service.sharding.scatter import ShardPart, joined, split

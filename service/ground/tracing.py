@@ -6,7 +6,7 @@ are dropped.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -49,11 +49,10 @@ class Tracing:
         stopping.join(_STOP_S)
 
     @contextmanager
-    def within(self, operation: str, traceparent: str, request: Mapping[str, Any]) -> Iterator[None]:
+    def within(self, operation: str, traceparent: str, views: Sequence[str]) -> Iterator[None]:
         """Make a span of a worker's call to the engine around the block."""
         parent = _propagator.extract({"traceparent": traceparent})
-        views = sorted({item[0] for item in request.get("items", ())})
-        attributes = {"upquery.views": views} if views else {}
+        attributes = {"upquery.views": tuple(views)} if views else {}
         with self.span(f"engine {operation}", SpanKind.SERVER, attributes, parent):
             yield
 

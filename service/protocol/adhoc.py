@@ -4,8 +4,7 @@ Not here: how it is found out (`service.engine.adhoc.match`), what a worker does
 """
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from dataflow.types import ViewId
 
@@ -28,11 +27,3 @@ class Match:
     id: ViewId
     constants: dict[str, str | list[str]]
     given: dict[str, str]
-
-    def to_wire(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def of(fields: dict[str, Any]) -> "Match":
-        """Inverse of `to_wire`."""
-        return Match(fields["view"], ViewId(fields["id"]), fields["constants"], fields["given"])

@@ -2,7 +2,7 @@
 
 *Theory*: an operation is a value. `Control.call` takes it to whatever performs it (an engine process, another machine,
 several of them) and returns its reply; `Operation.perform` calls the method of `AdminOperations` for it. The reply's
-type is declared once, by `perform`: mypy checks both ends by it, and the codec reads it.
+type is declared once, as the argument of `Operation`: mypy checks both ends by it, and the codec reads it.
 
 Not here: the models of replies (`admin_models`, `stats`, `workload`); the Unix socket (`control`).
 """
@@ -10,11 +10,9 @@ Not here: the models of replies (`admin_models`, `stats`, `workload`); the Unix 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Generic, Protocol, TypeVar, get_type_hints
+from typing import Any, Protocol, TypeVar
 
 import orjson
-from pydantic import TypeAdapter
 
 from service.ground.errors import ApiError
 from service.protocol.admin_models import (
@@ -30,6 +28,7 @@ from service.protocol.admin_models import (
     StartAudit,
     ViewState,
 )
+from service.protocol.codec import Request, codec_of, reply_codec_of
 from service.protocol.frames import error_fields, error_of
 from service.protocol.stats import Stats
 from service.protocol.workload import Workload, WorkloadModel
@@ -56,7 +55,7 @@ class ViewChange:
     options: OptionFields = field(default_factory=OptionFields)
 
 
-class Operation(ABC, Generic[R_co]):
+class Operation(Request[R_co], ABC):
     """A request whose reply is an `R_co`."""
 
     __slots__ = ()
@@ -318,15 +317,15 @@ _KINDS: Mapping[str, type[Operation[Any]]] = {
 
 def request_of(operation: Operation[Any]) -> bytes:
     """The JSON of an operation."""
-    kind = type(operation)
-    return b'{"operation":"%b","arguments":%b}' % (kind.__name__.encode(), _codec(kind).dump_json(operation))
+    kind: Any = type(operation)
+    return b'{"operation":"%b","arguments":%b}' % (kind.__name__.encode(), codec_of(kind).write(operation))
 
 
 def operation_of(request: bytes) -> Operation[Any]:
     """The operation of a request. Raises ValueError."""
     try:
         fields = orjson.loads(request)
-        operation: Operation[Any] = _codec(_KINDS[fields["operation"]]).validate_python(fields["arguments"])
+        operation: Operation[Any] = codec_of(_KINDS[fields["operation"]]).of_fields(fields["arguments"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"not an operation of this version: {error!r}") from None
     return operation
@@ -338,22 +337,12 @@ async def reply_to(operation: Operation[Any], control: Control) -> bytes:
         result = await control.call(operation)
     except ApiError as error:
         return orjson.dumps({"error": error_fields(error)})
-    return b'{"result":%b}' % _reply_codec(type(operation)).dump_json(result)
+    return b'{"result":%b}' % reply_codec_of(operation).write(result)
 
 
 def result_of(operation: Operation[R], reply: dict[str, Any]) -> R:
     """The result in a reply. Raises the ApiError that is in it, or ValueError if it is no reply to this operation."""
     if "error" in reply:
         raise error_of(reply["error"])
-    result: R = _reply_codec(type(operation)).validate_python(reply["result"])
+    result: R = reply_codec_of(operation).of_fields(reply["result"])
     return result
-
-
-@cache
-def _codec(kind: type[Operation[Any]]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-@cache
-def _reply_codec(kind: type[Operation[Any]]) -> TypeAdapter[Any]:
-    return TypeAdapter(get_type_hints(kind.perform)["return"])

@@ -2,7 +2,7 @@
 
 A gateway sends the same requests over HTTP (`service.supervisor.fleet.remote`).
 
-Not here: reads of workers (`service.protocol.wire`), which share connections.
+Not here: reads of workers (`service.protocol.engine_client`), which share connections.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
-"""Counters of an engine process since its start, with the help texts of their metrics (``upquery_…_total``)."""
+"""Counters of engine and worker processes since their start. An engine's have the help texts of their metrics
+(``upquery_…_total``)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, get_type_hints
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, TypeVar, get_type_hints
 
 
 @dataclass(slots=True)
@@ -52,3 +53,58 @@ class Counters:
 HELP: Mapping[str, str] = {
     name: hint.__metadata__[0] for name, hint in get_type_hints(Counters, include_extras=True).items()
 }
+
+
+@dataclass(slots=True)
+class ReadCounters:
+    """Reads of a view by a worker."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+@dataclass(slots=True)
+class SubscriptionCounts:
+    """Counters of subscriptions, of a worker or of all together."""
+
+    topics: int = 0
+    subscribers: int = 0
+    changes: int = 0
+    must_refetches: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class AccessLogCounts:
+    """Reads that a worker has logged, and those that it has dropped."""
+
+    lines: int = 0
+    dropped: int = 0
+
+
+@dataclass(slots=True)
+class WorkerCounts:
+    """Counters of a worker process. `wire`: requests to the engine, by operation."""
+
+    requests: int
+    connections: int
+    #: Negative: unlimited.
+    files_left: int
+    problems: dict[str, int]
+    wire: dict[str, int]
+    #: Batches over several shards, by the way in which they reached one version.
+    outcomes: dict[str, int]
+    access_log: AccessLogCounts
+    log_left_out: int
+
+
+C = TypeVar("C", Counters, ReadCounters, SubscriptionCounts)
+
+
+def total(kind: type[C], counts: Iterable[C]) -> C:
+    """The sums of all fields."""
+    sums = kind()
+    for each in counts:
+        for field in fields(kind):
+            setattr(sums, field.name, getattr(sums, field.name) + getattr(each, field.name))
+    return sums

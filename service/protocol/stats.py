@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from service.protocol.admin_models import Model, NodeCounters, NodeKind, ViewCounters
-from service.protocol.counters import Counters
+from service.protocol.counters import Counters, SubscriptionCounts, WorkerCounts
 
 
 class _Placed(Model):
@@ -71,37 +71,6 @@ class LoadStats(Model):
     expected_rows: int | None
     seconds: float | None
     text: str
-
-
-class SubscriptionCounts(Model):
-    """Counters of subscriptions, of all workers together."""
-
-    topics: int = 0
-    subscribers: int = 0
-    changes: int = 0
-    must_refetches: int = 0
-    bytes: int = 0
-
-
-class AccessLogCounts(Model):
-    """Reads that a worker has logged, and those that it has dropped."""
-
-    lines: int
-    dropped: int
-
-
-class WorkerCounts(Model):
-    """Counters of a worker process. `wire`: requests to the engine, by operation."""
-
-    requests: int
-    connections: int
-    #: Negative: unlimited.
-    files_left: int
-    problems: dict[str, int]
-    wire: dict[str, int]
-    outcomes: dict[str, int]
-    access_log: AccessLogCounts
-    log_left_out: int
 
 
 class GatewayWorkerCounts(Model):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from service.ground.errors import ApiError
-from service.protocol.wire import AnswerSource
+from service.protocol.reads import AnswerSource
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -14,8 +14,9 @@ import uvicorn
 
 from service.ground.traces import tracing_of
 from service.leaf_store.reader import LeafReader
+from service.protocol.engine_client import EngineClient
+from service.protocol.engine_requests import Report
 from service.protocol.liveness import follow_loop
-from service.protocol.wire import EngineClient
 from service.protocol.worker_config import WorkerConfig
 from service.settings.auth import AuthSettings
 from service.settings.sections import HttpSettings
@@ -231,5 +232,13 @@ async def _close_all(engines: Sequence[EngineClient]) -> None:
 async def _report(engine: EngineClient, app: HotRoute, number: int, telemetry: WorkerTelemetry) -> None:
     while True:
         await asyncio.sleep(_REPORT_S)
-        followed = app.subscribe.subscriptions.counters()
-        await engine.report(number, app.counters(), app.take_touches(), followed, telemetry.counted())
+        await engine.report(
+            Report(
+                number,
+                app.counters(),
+                app.take_touches(),
+                app.subscribe.subscriptions.counters(),
+                telemetry.counts(),
+                telemetry.take_errors(),
+            )
+        )

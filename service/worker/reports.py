@@ -5,7 +5,6 @@ All values are counted elsewhere; nothing here is on the path of a request.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import uvicorn
 
@@ -13,7 +12,8 @@ from service.ground.errors import PROBLEMS
 from service.ground.log_repeats import REPEATS
 from service.ground.logs import RECENT_ERRORS
 from service.ground.open_files import files_left
-from service.protocol.wire import EngineClient
+from service.protocol.counters import AccessLogCounts, WorkerCounts
+from service.protocol.engine_client import EngineClient
 from service.worker.access_log.log import AccessLog
 
 #: Maximum errors of a report.
@@ -31,19 +31,22 @@ class WorkerTelemetry:
     outcomes: Mapping[str, int] = field(default_factory=dict)
     _told: int = field(default=0, init=False)
 
-    def counted(self) -> dict[str, Any]:
-        """Return the report; its errors are those since the last one."""
+    def counts(self) -> WorkerCounts:
+        """Return the counters."""
         state, log = self.server.server_state, self.access_log
+        return WorkerCounts(
+            requests=state.total_requests,
+            connections=len(state.connections),
+            files_left=files_left(),
+            problems=dict(PROBLEMS),
+            wire=dict(self.engine.asked),
+            outcomes=dict(self.outcomes),
+            access_log=AccessLogCounts() if log is None else AccessLogCounts(log.lines, log.dropped),
+            log_left_out=REPEATS.left_out,
+        )
+
+    def take_errors(self) -> list[dict[str, str]]:
+        """Return the latest errors since the last call, newest first."""
         errors = RECENT_ERRORS.newest_first()[: min(RECENT_ERRORS.seen - self._told, _MOST_ERRORS)]
         self._told = RECENT_ERRORS.seen
-        return {
-            "requests": state.total_requests,
-            "connections": len(state.connections),
-            "files_left": files_left(),
-            "problems": dict(PROBLEMS),
-            "wire": dict(self.engine.asked),
-            "outcomes": dict(self.outcomes),
-            "access_log": {"lines": 0, "dropped": 0} if log is None else {"lines": log.lines, "dropped": log.dropped},
-            "log_left_out": REPEATS.left_out,
-            "errors": errors,
-        }
+        return errors

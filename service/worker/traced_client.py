@@ -1,13 +1,17 @@
 """Spans of a worker's calls to the engine process."""
 
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from opentelemetry.trace import SpanKind
 
 from service.ground.errors import ApiError
 from service.ground.tracing import Tracing, is_traced, traceparent_of_now
-from service.protocol.wire import EngineClient
+from service.protocol.codec import Request
+from service.protocol.engine_client import EngineClient
+from service.protocol.engine_requests import name_of
+
+R = TypeVar("R")
 
 
 class TracedEngineClient(EngineClient):
@@ -17,8 +21,8 @@ class TracedEngineClient(EngineClient):
         super().__init__(path)
         self._tracing = tracing
 
-    async def _ask(self, request: dict[str, Any], timeout_s: float, late: ApiError) -> Any:
+    async def _ask(self, request: Request[R], timeout_s: float, late: ApiError, trace: str = "") -> R:
         if not is_traced():
-            return await super()._ask(request, timeout_s, late)
-        with self._tracing.span(f"ask engine {request['op']}", SpanKind.CLIENT, {}):
-            return await super()._ask({**request, "trace": traceparent_of_now()}, timeout_s, late)
+            return await super()._ask(request, timeout_s, late, trace)
+        with self._tracing.span(f"ask engine {name_of(request)}", SpanKind.CLIENT, {}):
+            return await super()._ask(request, timeout_s, late, traceparent_of_now())

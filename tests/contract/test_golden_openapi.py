@@ -21,7 +21,7 @@ from service.demo.views import VIEWS
 from service.engine.databases.postgres.catalog import load_catalog
 from service.leaf_store.catalog import describe
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import EngineClient
+from service.protocol.engine_client import EngineClient
 from service.worker.reads.reads import ReadLimits, Reads
 from service.worker.reads.view_reads import ViewReads
 from service.worker.routes.documented import documented_app

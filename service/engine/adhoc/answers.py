@@ -4,7 +4,6 @@ Not here: the worker's side (`service.worker`).
 """
 
 import asyncio
-from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
@@ -14,7 +13,7 @@ from dataflow.types import Position
 from service.engine.adhoc.execution import QueryRunner, invalid
 from service.engine.adhoc.match import Matcher
 from service.engine.adhoc.parser import AdhocParser
-from service.engine.adhoc.promotion import Promoter
+from service.engine.adhoc.promotion import Promoter, ReadsOf
 from service.engine.loop.visibility import Visibility
 from service.engine.reads.slots import Slots
 from service.engine.upstream.problems import upstream_problem
@@ -26,7 +25,7 @@ from service.ground.errors import ApiError
 from service.leaf_store.catalog import CLAIMS
 from service.leaf_store.writer import LeafWriter
 from service.protocol.adhoc import Match
-from service.protocol.wire import ReadReply
+from service.protocol.reads import ReadReply
 from service.settings.adhoc import AdhocSettings
 from service.settings.sections import HttpSettings
 
@@ -49,7 +48,7 @@ class AdhocAnswers:
         leaf: LeafWriter,
         visible: Visibility,
         slots: Slots,
-        worker_counters: Mapping[int, dict[str, dict[str, int]]],
+        reads_of: ReadsOf,
         http: HttpSettings,
     ) -> None:
         registry, following = changes.installer.registry, changes.installer.following
@@ -57,11 +56,10 @@ class AdhocAnswers:
         self._registry = registry
         self._upstream = upstream
         self._following = following
-        self._counters = worker_counters
         self._parsing = AdhocParser(following)
         self._matcher = Matcher(registry, leaf.info, self._parsing)
         self._running = QueryRunner(upstream, settings, visible, slots, self._parsing, http.max_keys)
-        self._installing = Promoter(changes, registry, settings, following, self._reads_of)
+        self._installing = Promoter(changes, registry, settings, following, reads_of)
         self._catalog = Catalog()
         self._loaded_s = -_CATALOG_S
         self._tidying: asyncio.Task[None] | None = None
@@ -120,10 +118,6 @@ class AdhocAnswers:
             self._loaded_s = monotonic()
             self._catalog = fresh
         return self._following.planning_catalog(self._catalog)
-
-    def _reads_of(self, view: str) -> int:
-        counted = [counters.get(view, {}) for counters in self._counters.values()]
-        return sum(counts.get("hits", 0) + counts.get("misses", 0) for counts in counted)
 
     async def _tidy(self) -> None:
         while True:

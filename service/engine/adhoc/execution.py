@@ -31,7 +31,7 @@ from service.leaf_store.catalog import describe
 from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
 from service.leaf_store.request import request_of
-from service.protocol.wire import AnswerSource, ReadReply
+from service.protocol.reads import AnswerSource, ReadReply
 from service.settings.adhoc import AdhocSettings
 from service.web.arguments import Arguments
 

@@ -26,20 +26,21 @@ from service.engine.views.tables import FollowedTables
 from service.ground.errors import ApiError
 from service.leaf_store.catalog import ParameterInfo, describe
 from service.protocol.adhoc import HASH_DIGITS, PREFIX
+from service.protocol.counters import ReadCounters
 from service.settings.adhoc import AdhocSettings
 
 log = structlog.get_logger()
 
 _MAX_SEEN = 10_000
 #: Reads of a view reported by all workers.
-ReadsOf = Callable[[str], int]
+ReadsOf = Callable[[str], ReadCounters]
 
 
 @dataclass(slots=True)
 class _Installed:
     """Promoted view. `reads`: the count at the last check; `since_s`: when the count last changed."""
 
-    reads: int
+    reads: ReadCounters
     since_s: float
 
 
@@ -85,7 +86,7 @@ class Promoter:
                 self._seen[name] = -self.settings.install_after * 9
                 return
             await self.changes.install(Definition(name, sql, Origin.ADHOC))
-            self._made[name] = _Installed(0, monotonic())
+            self._made[name] = _Installed(ReadCounters(), monotonic())
             self._seen.pop(name, None)
             self.installed += 1
             log.info("frequent query promoted to a view", view=name)

@@ -15,7 +15,6 @@ from service.engine.reads.lookup_tasks import LookupCounts
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import RegisteredView
 from service.protocol.admin_models import NodeCounters, PlanNode, ViewCounters
-from service.protocol.stats import SubscriptionCounts
 
 Looked = Mapping[NodeId, LookupCounts]
 _NONE = LookupCounts()
@@ -45,10 +44,8 @@ def counted(nodes: list[PlanNode], graph: Graph, looked: Looked) -> list[PlanNod
 def view_counters(runtime: Runtime, registered: RegisteredView) -> ViewCounters:
     """Counters of one view: its readers', its own and its nodes'."""
     counters = ViewCounters()
-    for by_view in runtime.worker_counters.values():
-        seen = by_view.get(registered.definition.name, {})
-        counters.hits += seen.get("hits", 0)
-        counters.misses += seen.get("misses", 0)
+    seen = runtime.workers.reads_of(registered.definition.name)
+    counters.hits, counters.misses = seen.hits, seen.misses
     _add_missed(counters, registered)
     leaf = leaf_of(runtime, registered)
     if leaf is not None:
@@ -58,15 +55,6 @@ def view_counters(runtime: Runtime, registered: RegisteredView) -> ViewCounters:
     if isinstance(leaf, Leaf):
         _add_nodes(counters, leaf, runtime.lookup_tasks.counts)
     return counters
-
-
-def subscription_counters(runtime: Runtime) -> SubscriptionCounts:
-    """Counters of all workers together."""
-    sums = dict.fromkeys(SubscriptionCounts.model_fields, 0)
-    for counters in runtime.worker_subscriptions.values():
-        for name, value in counters.items():
-            sums[name] += value
-    return SubscriptionCounts(**sums)
 
 
 def leaf_of(runtime: Runtime, registered: RegisteredView) -> Leaf | RefreshLeaf | None:

@@ -15,7 +15,7 @@ from dataflow.plan.nodes import Parameter, View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
 from dataflow.types import Key, NodeId, ViewId
-from service.engine.admin.counts import counted, leaf_of, node_counters, subscription_counters, view_counters
+from service.engine.admin.counts import counted, leaf_of, node_counters, view_counters
 from service.engine.admin.explain import explain, explain_all, kind_of
 from service.engine.admin.footprints import footprints
 from service.engine.audit.audits import AuditOptions
@@ -53,7 +53,7 @@ from service.protocol.admin_operations import (
     ViewChange,
 )
 from service.protocol.counters import Counters
-from service.protocol.stats import EngineSizes, LoadStats, NodeStats, Stats, WorkerCounts
+from service.protocol.stats import EngineSizes, LoadStats, NodeStats, Stats
 from service.protocol.workload import Workload, WorkloadModel
 from service.settings.view_options import OptionFields
 
@@ -157,9 +157,9 @@ class Operations:
             log_left_out=REPEATS.left_out,
             pid=os.getpid(),
             shard=runtime.shard.number,
-            workers=len(runtime.worker_counters),
-            worker_processes={worker: WorkerCounts(**c) for worker, c in runtime.workers.counters().items()},
-            subscriptions=subscription_counters(runtime),
+            workers=runtime.workers.number,
+            worker_processes=runtime.workers.processes(),
+            subscriptions=runtime.workers.subscriptions(),
             position=runtime.positions.applied,
             version=version_text(runtime.positions.applied),
             age_ms=self._age_ms(),

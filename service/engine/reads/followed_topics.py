@@ -7,10 +7,10 @@ reads the keys to find the changes.
 of each topic. A new engine has no pins: workers are notified that all topics were touched, see a new epoch and pin
 again.
 
-Not here: frames (`service.protocol.wire`), subscriptions (`service.worker.subscriptions`).
+Not here: frames (`service.protocol.engine_requests`), subscriptions (`service.worker.subscriptions`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from dataflow.engine.effects import LeafChange, LeafEffect, LeafEvict, LeafExtend, LeafFill
 from dataflow.engine.events import Pin, Unpin
@@ -20,9 +20,8 @@ from service.engine.upstream.problems import no_stream
 from service.engine.views.registry import ViewRegistry
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
+from service.protocol.engine_requests import Tell
 
-#: Callback for the touched topics and a position that is known for all of them.
-Tell = Callable[[set[int], Position], None]
 _Follower = tuple["TopicsOfConnection", int]
 
 

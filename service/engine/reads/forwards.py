@@ -22,7 +22,7 @@ from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
 from service.leaf_store.request import Values, request_of
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 
 #: Maximum length of a query whose form with numbered parameters is cached.
 _MAX_REMEMBERED = 4000

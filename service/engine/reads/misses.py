@@ -6,7 +6,7 @@ answers (the answer filters rows, or ties remain), the read is repeated for more
 Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never reused, across all
 engines of this process; all answers of a read come from one transaction of the leaf store.
 
-Not here: filling (`dataflow.engine`); frames (`service.protocol.wire`).
+Not here: filling (`dataflow.engine`); frames (`service.protocol.engine_requests`).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.request import LeafRequest, request_of
 from service.leaf_store.writer import LeafWriter
 from service.protocol.counters import Counters
-from service.protocol.wire import AnswerSource, ReadItem, ReadReply
+from service.protocol.reads import AnswerSource, ReadItem, ReadReply
 
 log = structlog.get_logger()
 

@@ -28,7 +28,7 @@ from service.ground.backoff import Backoff
 from service.ground.errors import ApiError
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import AnswerSource, ReadItem
+from service.protocol.reads import AnswerSource, ReadItem
 from service.web.arguments import Arguments
 
 log = structlog.get_logger()

@@ -26,7 +26,7 @@ from service.engine.views.registry import InstalledView
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.protocol.counters import Counters
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 
 #: Maximum concurrent answers; further requests are refused, since a slow client holds a database connection.
 _MOST = 4

@@ -8,7 +8,7 @@ Not here: the steps of a session (`session`), the process around it (`service.en
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ from service.engine.loop.memory_budget import MemoryBudget
 from service.engine.loop.positions import Positions
 from service.engine.loop.pushes import KEEPALIVE_S
 from service.engine.loop.visibility import Visibility
-from service.engine.reads.followed_topics import Tell, TopicPins, TopicsOfConnection
+from service.engine.reads.followed_topics import TopicPins, TopicsOfConnection
 from service.engine.reads.lookup_tasks import LookupTasks
 from service.engine.reads.misses import Misses
 from service.engine.reads.prewarm import Prewarm
@@ -64,7 +64,8 @@ from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.protocol.adhoc import Match
 from service.protocol.counters import Counters
-from service.protocol.wire import ReadItem, ReadReply, Touch
+from service.protocol.engine_requests import Report, Tell
+from service.protocol.reads import ReadItem, ReadReply
 from service.settings.sections import UpstreamSettings, ViewSettings
 from service.settings.stack import Settings
 from service.sharding.homes import ALONE, Shard
@@ -82,8 +83,8 @@ class CannotStartError(Exception):
 
 
 class Runtime:
-    """Implementation of `service.protocol.wire.EngineService`: ``await start()``, then ``await run()`` until cancelled,
-    then ``await close()``.
+    """Implementation of `service.protocol.engine_requests.EngineService`: ``await start()``, then ``await run()`` until
+    cancelled, then ``await close()``.
 
     *State*: `answering` is set once reads can be answered, at first perhaps only by fallback to the upstream.
     """
@@ -131,11 +132,9 @@ class Runtime:
         lock = asyncio.Lock()
         repair = Repair(installer, self.upstream, lock)
         self.changes = Changes(installer, repair, self.upstream, lock)
-        self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
-        self.worker_subscriptions: dict[int, dict[str, int]] = {}
         self.workers, self.answering = WorkersTelemetry(), asyncio.Event()
         self.adhoc = AdhocAnswers(
-            settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.worker_counters, settings.http
+            settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.workers.reads_of, settings.http
         )
         self.audits = Audits(settings, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach)
         self._settings, self._lock, self._visible = settings, lock, visible
@@ -371,22 +370,12 @@ class Runtime:
         self._reach(found.bound)
         return found.bound
 
-    def report(
-        self,
-        worker: int,
-        counters: dict[str, dict[str, int]],
-        touches: Sequence[Touch],
-        subscriptions: dict[str, int],
-        process: Mapping[str, Any],
-    ) -> None:
-        """Records a worker's counters, by view, of its subscriptions and of its process, and the keys that it has
-        read."""
-        self.workers.report(worker, process)
-        self.worker_counters[worker] = counters
-        self.worker_subscriptions[worker] = subscriptions
-        if touches:
-            self.counters.touches += len(touches)
-            self.dispatcher.step(Touched(tuple(touches)))
+    def report(self, report: Report) -> None:
+        """Records a worker's counters and the keys that it has read."""
+        self.workers.take(report)
+        if report.touches:
+            self.counters.touches += len(report.touches)
+            self.dispatcher.step(Touched(tuple(report.touches)))
 
     def subscriber(self, tell: Tell) -> TopicsOfConnection:
         """Registers a worker's callback for touched topics."""

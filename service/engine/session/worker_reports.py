@@ -1,12 +1,13 @@
-"""Latest counters and errors reported by each API worker.
+"""Latest report of each API worker.
 
 Not here: the contents of a report (`service.worker.reports`); the names of metrics
 (`service.supervisor.admin.metrics`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+
+from service.protocol.counters import ReadCounters, SubscriptionCounts, WorkerCounts, total
+from service.protocol.engine_requests import Report
 
 _MOST_ERRORS = 50
 
@@ -15,19 +16,28 @@ _MOST_ERRORS = 50
 class WorkersTelemetry:
     """Reports of all workers. *Maintains*: `errors` has the latest errors, oldest first."""
 
-    _counted: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    _latest: dict[int, Report] = field(default_factory=dict)
     errors: list[dict[str, str]] = field(default_factory=list)
 
-    def report(self, worker: int, counted: Mapping[str, Any]) -> None:
+    def take(self, report: Report) -> None:
         """Replaces the worker's counters and appends its errors."""
-        if not counted:
-            return
-        self._counted[worker] = counted
-        self.errors = [*self.errors, *reversed(counted["errors"])][-_MOST_ERRORS:]
+        self._latest[report.worker] = replace(report, touches=[], errors=[])
+        self.errors = [*self.errors, *reversed(report.errors)][-_MOST_ERRORS:]
 
-    def counters(self) -> dict[str, Any]:
-        """Numeric counters by worker."""
-        return {
-            str(worker): {name: value for name, value in counted.items() if name != "errors"}
-            for worker, counted in sorted(self._counted.items())
-        }
+    @property
+    def number(self) -> int:
+        """Number of workers that have reported."""
+        return len(self._latest)
+
+    def reads_of(self, view: str) -> ReadCounters:
+        """Reads of a view by all workers."""
+        return total(ReadCounters, (report.reads[view] for report in self._latest.values() if view in report.reads))
+
+    def subscriptions(self) -> SubscriptionCounts:
+        """Counters of all workers together."""
+        return total(SubscriptionCounts, (report.subscriptions for report in self._latest.values()))
+
+    def processes(self) -> dict[str, WorkerCounts]:
+        """Counters of processes, by worker."""
+        latest = sorted(self._latest.items())
+        return {str(worker): report.process for worker, report in latest if report.process is not None}

@@ -4,7 +4,7 @@ Not here: requests to the engines (`engines`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -19,8 +19,8 @@ from service.protocol.admin_models import (
     Prewarmed,
     ViewState,
 )
-from service.protocol.counters import Counters
-from service.protocol.stats import Stats, WorkerCounts
+from service.protocol.counters import Counters, SubscriptionCounts, WorkerCounts, total
+from service.protocol.stats import Stats
 
 #: Fields of which the largest value counts, not the sum.
 _LARGEST = frozenset({"upquery_max_s", "longest_eviction_s", "longest_load_slice_s", "over_budget"})
@@ -79,7 +79,7 @@ def merged_stats(stats: Sequence[Stats]) -> Stats:
     last = min(stats, key=lambda each: each.position)
     workers = _by_name((each.worker_processes for each in stats), _worker)
     return Stats(
-        counters=Counters(**added(asdict(each.counters) for each in stats)),
+        counters=total(Counters, (each.counters for each in stats)),
         engine=added(each.engine for each in stats),
         sizes=summed([each.sizes for each in stats]),
         views=_by_name((each.views for each in stats), summed),
@@ -91,7 +91,7 @@ def merged_stats(stats: Sequence[Stats]) -> Stats:
         pid=stats[0].pid,
         workers=len(workers),
         worker_processes=workers,
-        subscriptions=summed([each.subscriptions for each in stats]),
+        subscriptions=total(SubscriptionCounts, (each.subscriptions for each in stats)),
         position=last.position,
         version=last.version,
         age_ms=max(each.age_ms for each in stats),
@@ -157,7 +157,7 @@ def _added_lists(counts: list[list[int]]) -> list[int]:
 def _worker(reports: list[WorkerCounts]) -> WorkerCounts:
     """A worker reports its process's counters to each engine, and its requests to that engine."""
     newest = max(reports, key=lambda report: report.requests)
-    return newest.model_copy(update={"wire": added(report.wire for report in reports)})
+    return replace(newest, wire=added(report.wire for report in reports))
 
 
 def _distinct(errors: Iterable[dict[str, str]]) -> list[dict[str, str]]:

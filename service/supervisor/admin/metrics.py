@@ -7,8 +7,8 @@ from typing import Any
 from service.ground.latency import BOUNDS_S
 from service.ground.log_repeats import REPEATS
 from service.protocol.admin_models import NodeCounters, ViewCounters
-from service.protocol.counters import HELP
-from service.protocol.stats import EngineSizes, LoadStats, NodeStats, Stats, SubscriptionCounts, WorkerCounts
+from service.protocol.counters import HELP, SubscriptionCounts, WorkerCounts
+from service.protocol.stats import EngineSizes, LoadStats, NodeStats, Stats
 from service.supervisor.admin.prometheus import Histogram, MetricSample
 
 Labels = tuple[tuple[str, str], ...]

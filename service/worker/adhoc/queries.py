@@ -16,7 +16,8 @@ import orjson
 from dataflow.types import Position
 from service.ground.errors import ApiError
 from service.protocol.adhoc import Match
-from service.protocol.wire import EngineClient, ReadReply
+from service.protocol.engine_client import EngineClient
+from service.protocol.reads import ReadReply
 from service.web.messages import CONTENT_JSON, Headers, Reply
 from service.web.principal import Principal, Right
 from service.worker.reads.reads import Answers, Reads, ViewRoute, WantedRead

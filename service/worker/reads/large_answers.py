@@ -12,7 +12,7 @@ from typing import NamedTuple
 import structlog
 
 from service.ground.errors import ApiError
-from service.protocol.wire import AnswerSource
+from service.protocol.reads import AnswerSource
 from service.web.disconnects import until_left
 from service.web.messages import CACHE_STATUS, CONTENT_JSON, Headers, Receive, Send
 from service.worker.reads.reads import ViewRoute

@@ -11,7 +11,7 @@ from cdc.mysql.position import KIND
 from dataflow.types import Position
 from service.ground.version import Minimum, refuse_foreign
 from service.leaf_store.answer import LeafState
-from service.protocol.wire import EngineClient
+from service.protocol.engine_client import EngineClient
 
 #: Bound on cached intervals of ids, by the length of their text.
 _KEPT_CHARACTERS = 10_000

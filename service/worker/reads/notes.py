@@ -13,7 +13,7 @@ from enum import StrEnum
 from service.leaf_store.answer import StoredAnswer
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values
-from service.protocol.wire import AnswerSource
+from service.protocol.reads import AnswerSource
 
 
 class Outcome(StrEnum):

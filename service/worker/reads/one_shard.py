@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from dataflow.types import Position
 from service.ground.version import Minimum
-from service.protocol.wire import AnswerSource
+from service.protocol.reads import AnswerSource
 from service.sharding.common_version import Exact
 from service.worker.reads.followed_leaf import look
 from service.worker.reads.reads import Answers, Reads, WantedRead

@@ -37,7 +37,7 @@ _CONTENT_PART = (b"content-type", MEDIA_TYPE)
 @dataclass(frozen=True, slots=True)
 class PartHead:
     """Description of a part's results. `at_ms`, `hit`, `source`: as of `Answers`
-    (`service.protocol.wire.AnswerSource`); `views`: the definitions of the views that were read, by name
+    (`service.protocol.reads.AnswerSource`); `views`: the definitions of the views that were read, by name
     (`ViewInfo.definition`)."""
 
     since: Position

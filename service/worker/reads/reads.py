@@ -22,7 +22,9 @@ from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_i
 from service.leaf_store.request import Values, names_of, request_of
 from service.leaf_store.serving_options import OnLag
 from service.leaf_store.transaction import LeafTransaction
-from service.protocol.wire import AnswerSource, EngineClient, ReadItem, ReadReply
+from service.protocol.counters import ReadCounters
+from service.protocol.engine_client import EngineClient
+from service.protocol.reads import AnswerSource, ReadItem, ReadReply
 from service.web.arguments import Arguments
 from service.web.messages import CACHE_CONTROL, PRIVATE
 from service.web.principal import Principal, readable, require_read
@@ -86,16 +88,6 @@ class Answers:
     def age_ms(self) -> int:
         """Upper bound of the time by which the answers are behind the upstream."""
         return max(0, _now_ms() - self.at_ms)
-
-
-class ReadCounters:
-    """Counters of one view's reads by this worker."""
-
-    __slots__ = ("hits", "misses")
-
-    def __init__(self) -> None:
-        self.hits = 0
-        self.misses = 0
 
 
 class ViewRoute:

@@ -1,7 +1,7 @@
 """A worker's complete ASGI application: the hot route and the batch route before the documented application."""
 
 from service.leaf_store.reader import LeafReader
-from service.protocol.wire import EngineClient
+from service.protocol.engine_client import EngineClient
 from service.settings.sections import SubscriptionSettings
 from service.web.lazy_app import LazyApp
 from service.web.messages import App

@@ -25,6 +25,7 @@ from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, HASH_SLICE, INLI
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.transaction import LeafTransaction
 from service.protocol.adhoc import is_of_query
+from service.protocol.counters import ReadCounters
 from service.web.messages import (
     CACHE_HIT,
     CONTENT_JSON,
@@ -177,9 +178,9 @@ class HotRoute:
     async def drain(self) -> None:
         await self.subscribe.subscriptions.close()
 
-    def counters(self) -> dict[str, dict[str, int]]:
+    def counters(self) -> dict[str, ReadCounters]:
         """Return this worker's reads since its start, by view."""
-        return {name: {"hits": c.hits, "misses": c.misses} for name, c in self.reads.counters.items()}
+        return self.reads.counters
 
     def take_touches(self) -> list[tuple[ViewId, Key, int]]:
         """Return a bounded sample of the keys read since the last call, with their counted hits, for reports."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dataflow.types import Position
 from service.leaf_store.reader import LeafReader
-from service.protocol.wire import EngineClient
+from service.protocol.engine_client import EngineClient
 from service.settings.sections import SubscriptionSettings
 from service.web.messages import App
 from service.worker.adhoc.queries import Queries

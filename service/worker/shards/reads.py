@@ -24,7 +24,8 @@ from service.ground.errors import ApiError
 from service.ground.version import Minimum
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values
-from service.protocol.wire import AnswerSource, EngineClient
+from service.protocol.engine_client import EngineClient
+from service.protocol.reads import AnswerSource
 from service.sharding.common_version import CommonVersion, awaited, late, meet, reached
 from service.sharding.scatter import ShardPart, joined, split
 from service.web.principal import Principal

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from dataflow.engine.limits import Limits, key_bytes
 from service.ground.errors import ApiError
-from service.protocol.wire import EngineClient
+from service.protocol.counters import SubscriptionCounts
+from service.protocol.engine_client import EngineClient
 from service.settings.sections import SubscriptionSettings
 from service.web.principal import Principal
 from service.worker.reads.reads import Reads, WantedRead
@@ -254,15 +255,15 @@ class Subscriptions:
         if self._topics.get(topic.key) is topic:
             del self._topics[topic.key]
 
-    def counters(self) -> dict[str, int]:
+    def counters(self) -> SubscriptionCounts:
         """Return the numbers of topics and subscribers, and of sent entries."""
-        return {
-            "topics": len(self._topics),
-            "subscribers": self._subscribers.total(),
-            "changes": self._following.changes,
-            "must_refetches": self._following.ended + self.slow,
-            "bytes": self._held.bytes,
-        }
+        return SubscriptionCounts(
+            topics=len(self._topics),
+            subscribers=self._subscribers.total(),
+            changes=self._following.changes,
+            must_refetches=self._following.ended + self.slow,
+            bytes=self._held.bytes,
+        )
 
     async def close(self) -> None:
         """End all streams after the entries that were already sent."""

@@ -16,7 +16,7 @@ import structlog
 from dataflow.types import Position
 from service.ground.errors import ApiError
 from service.leaf_store.answer import LeafState
-from service.protocol.wire import EngineClient
+from service.protocol.engine_client import EngineClient
 from service.worker.reads.followed_leaf import FollowedAnswer, look
 from service.worker.reads.reads import Reads
 from service.worker.subscriptions.entries import must_refetch

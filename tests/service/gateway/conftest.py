@@ -15,7 +15,7 @@ import pytest
 
 from service.gateway.opening import Gateway
 from service.gateway.worker import GatewayWorkerConfig
-from service.protocol.wire import WireServer
+from service.protocol.engine_server import EngineServer
 from service.settings.auth import AuthSettings
 from service.settings.gateway import GatewaySection, GatewaySettings
 from service.settings.sections import HttpSettings
@@ -74,7 +74,7 @@ class Pod:
     """One shard's pod; `server` is its engine's, for its worker."""
 
     engine: Engine
-    server: WireServer
+    server: EngineServer
     served: Served
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 import uvloop
 
 from service.ground.errors import ApiError
-from service.protocol.wire import EngineClient
+from service.protocol.engine_client import EngineClient
 from service.worker.reads.reads import ReadLimits
 from tests.service.worker.conftest import running
 

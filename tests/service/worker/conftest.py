@@ -1,11 +1,10 @@
 """A worker's application in process: a real leaf store, and a real socket to an engine that fills from a dictionary."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -19,7 +18,10 @@ from service.ground.errors import ApiError
 from service.leaf_store.request import request_of
 from service.leaf_store.serving_options import OnLag, Serving
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import AnswerSource, EngineClient, ReadItem, ReadReply, Touch, WireServer
+from service.protocol.engine_client import EngineClient
+from service.protocol.engine_requests import Report
+from service.protocol.engine_server import EngineServer
+from service.protocol.reads import AnswerSource, ReadItem, ReadReply
 from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from service.worker.routes.hot import HotRoute
@@ -55,9 +57,7 @@ class Engine:
     #: What has been applied, of MariaDB; only tests of global ids have any.
     gtids: GtidPosition = field(default_factory=GtidPosition)
     cancelled: int = 0
-    reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
-    touches: list[Touch] = field(default_factory=list)
-    followed: list[dict[str, int]] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
 
     def commit(self, *effects: LeafEffect) -> None:
         self.position += 8
@@ -118,17 +118,8 @@ class Engine:
             raise self.failure
         return self.position + self.ahead
 
-    def report(
-        self,
-        worker: int,
-        counters: dict[str, dict[str, int]],
-        touches: Sequence[Touch],
-        subscriptions: dict[str, int],
-        process: Mapping[str, Any],  # noqa: ARG002
-    ) -> None:
-        self.reports.append((worker, counters))
-        self.followed.append(subscriptions)
-        self.touches += touches
+    def report(self, report: Report) -> None:
+        self.reports.append(report)
 
 
 @dataclass
@@ -137,7 +128,7 @@ class Service:
 
     http: httpx.AsyncClient
     engine: Engine
-    server: WireServer
+    server: EngineServer
     client: EngineClient
     socket: Path
     app: HotRoute
@@ -220,7 +211,7 @@ async def running(directory: Path, limits: ReadLimits) -> AsyncIterator[Service]
     register_all(writer)
     engine.commit()
     path = directory / "engine.sock"
-    server = WireServer(path, engine)
+    server = EngineServer(path, engine)
     await server.start()
     client = EngineClient(path)
     app = build_app(writer.reader, client, limits)

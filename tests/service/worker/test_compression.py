@@ -123,11 +123,11 @@ def test_batches_and_the_document_are_compressed_and_counted_once(tmp_path: Path
                     assert answer.headers["vary"] == "Accept-Encoding"
                     assert answer.json()
             async with serving(service, app) as client:
-                before = app._app.counters()["stories_of"]["hits"]  # type: ignore[attr-defined]
+                before = app._app.counters()["stories_of"].hits  # type: ignore[attr-defined]
                 for author in ("small", "large"):
                     client.writer.write(head(author, "accept-encoding: gzip"))
                     await client.answer()
-                assert app._app.counters()["stories_of"]["hits"] == before + 2  # type: ignore[attr-defined]
+                assert app._app.counters()["stories_of"].hits == before + 2  # type: ignore[attr-defined]
 
     asyncio.run(test())
 

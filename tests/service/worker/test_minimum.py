@@ -6,7 +6,7 @@ from typing import cast
 from cdc.gtid import GtidPosition, Gtids
 from cdc.mysql.position import position_of
 from service.leaf_store.answer import LeafState
-from service.protocol.wire import EngineClient
+from service.protocol.engine_client import EngineClient
 from service.worker.reads.minimum import Minimums
 from tests.service.worker.conftest import Run, Service
 

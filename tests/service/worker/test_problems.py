@@ -9,7 +9,10 @@ import pytest
 from service.ground.errors import ApiError
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import MAX_UNREAD_BYTES, UNCONFIRMED_REPORTS, EngineClient, WireServer
+from service.protocol.counters import ReadCounters
+from service.protocol.engine_client import MAX_UNREAD_BYTES, UNCONFIRMED_REPORTS, EngineClient
+from service.protocol.engine_requests import Report
+from service.protocol.engine_server import EngineServer
 from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import STORY_ID, Engine, Run, Service, register_all, unavailable
@@ -133,7 +136,7 @@ def test_slow_miss_times_out_and_is_cancelled(run_impatient: Run) -> None:
         # The cancellation is on the wire behind the reply's time limit.
         async with asyncio.timeout(5):
             while not service.engine.cancelled:
-                await service.client.report(0, {}, [])
+                await service.client.report(Report(0))
                 await asyncio.sleep(0)
 
     run_impatient(test)
@@ -161,7 +164,7 @@ def test_hits_survive_the_engine_and_misses_come_back_with_it(run: Run) -> None:
         answer = await service.http.get("/v1/views/story?id=8")
         check_problem(answer, 503, "engine_unavailable")
         assert answer.headers["retry-after"]
-        service.server = WireServer(service.socket, service.engine)
+        service.server = EngineServer(service.socket, service.engine)
         await service.server.start()
         assert (await service.http.get("/v1/views/story?id=8")).status_code == 200
         await service.server.close()
@@ -203,14 +206,14 @@ def test_counters_are_reported(run: Run) -> None:
         for _ in range(3):
             await service.http.get("/v1/views/story?id=7")
         app = service.http._transport.app  # type: ignore[attr-defined]
-        await service.client.report(4, app.counters(), app.take_touches())
+        await service.client.report(Report(4, app.counters(), app.take_touches()))
         async with asyncio.timeout(5):
             while not engine.reports:
                 await asyncio.sleep(0)
-        number, counters = engine.reports[0]
-        assert number == 4
-        assert counters["story"] == {"hits": 2, "misses": 1}
-        assert engine.touches == [(STORY_ID, ("7",), 2)]
+        report = engine.reports[0]
+        assert report.worker == 4
+        assert report.reads["story"] == ReadCounters(hits=2, misses=1)
+        assert report.touches == [(STORY_ID, ("7",), 2)]
 
     run(test)
 
@@ -228,7 +231,7 @@ def test_reports_to_an_engine_that_does_not_read_are_not_piled_up(run: Run) -> N
         client = EngineClient(path)
         touches = [(STORY_ID, (str(n),), 1) for n in range(8192)]
         for _ in range(100):
-            await client.report(0, {}, touches)
+            await client.report(Report(0, touches=touches))
         connection = client._connection
         assert connection is not None
         assert MAX_UNREAD_BYTES < connection.unread_bytes() < 2 * MAX_UNREAD_BYTES
@@ -259,7 +262,7 @@ def test_nobody_waits_for_an_engine_that_confirms_no_reports(run: Run) -> None:
         waiting = asyncio.ensure_future(client.checkpoint(60.0))
         for _ in range(UNCONFIRMED_REPORTS + 1):
             assert not waiting.done()
-            await client.report(0, {}, [])
+            await client.report(Report(0))
         with pytest.raises(ApiError, match="engine_unavailable"):
             await waiting
         answering.set()

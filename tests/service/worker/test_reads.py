@@ -4,6 +4,7 @@ import asyncio
 
 from dataflow.engine.effects import LeafChange, LeafEvict
 from service.leaf_store.read_ahead import AT_ONCE_ROWS
+from service.protocol.counters import ReadCounters
 from tests.service.worker.conftest import AMONG_ID, AUTHOR_ID, STORY_ID, Run, Service
 
 SEVEN = {"id": 7, "title": "Seven", "author": "ann", "votes": 3}
@@ -60,7 +61,7 @@ def test_many_rows_are_the_same_one_by_one_and_in_batches(run: Run) -> None:
         assert len(rows) == len(many)
         answers = [hit.json(), *batch.json()["results"], *keys.json()["results"]]
         assert [answer["rows"] for answer in answers] == [rows] * 5
-        assert service.app.counters()["stories_of"] == {"hits": 5, "misses": 1}
+        assert service.app.counters()["stories_of"] == ReadCounters(hits=5, misses=1)
 
     run(test)
 

@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 from pydantic import ValidationError
 
 from service.ground.tracing import Tracing
-from service.protocol.wire import WireServer
+from service.protocol.engine_server import EngineServer
 from service.settings.telemetry import TraceSettings
 from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
@@ -50,7 +50,7 @@ async def tracing(directory: Path, sample_rate: float = 0.0) -> AsyncIterator[Tr
     traces = Tracing(provider)
     async with running(directory, LIMITS) as service:
         path = directory / "traced.sock"
-        server = WireServer(path, service.engine, traces.within)
+        server = EngineServer(path, service.engine, traces.within)
         await server.start()
         client = TracedEngineClient(path, traces)
         app = build_app(service.engine.writer.reader, client, LIMITS)

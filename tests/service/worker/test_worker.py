@@ -11,7 +11,8 @@ from pathlib import Path
 
 from dataflow.engine.effects import LeafFill
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import WireServer
+from service.protocol.counters import ReadCounters
+from service.protocol.engine_server import EngineServer
 from service.settings.sections import HttpSettings
 from service.settings.telemetry import AccessLogSettings
 from service.worker.process import WorkerConfig, run_worker
@@ -45,16 +46,16 @@ async def serve_and_read(config: WorkerConfig, port: int) -> None:
     engine = Engine(writer, dict(ROWS))
     register_all(writer)
     engine.commit(LeafFill(STORY_ID, ("7",), ROWS["story", ("7",)]))
-    server = WireServer(config.engine_socket, engine)
+    server = EngineServer(config.engine_socket, engine)
     await server.start()
     for path, status, cache in (("story?id=7", 200, "hit"), ("story?id=8", 200, "fwd=miss; stored"), ("no", 404, None)):
         answer = await asyncio.to_thread(get, f"http://127.0.0.1:{port}/v1/views/{path}")
         assert answer == (status, cache and f"upquery; {cache}")
     async with asyncio.timeout(20):
-        while not engine.reports or engine.reports[-1][1].get("story") != {"hits": 1, "misses": 1}:
+        while not engine.reports or engine.reports[-1].reads.get("story") != ReadCounters(hits=1, misses=1):
             await asyncio.sleep(0)
-    assert engine.reports[-1][0] == config.number
-    assert engine.touches == [(STORY_ID, ("7",), 1)]
+    assert engine.reports[-1].worker == config.number
+    assert [touch for report in engine.reports for touch in report.touches] == [(STORY_ID, ("7",), 1)]
     await server.close()
     writer.close()
 

@@ -16,7 +16,7 @@ from service.engine.initial_load.way import OpenedWay, ProgressReport, Way
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import Status, ViewOptions
 from service.ground.errors import ApiError
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 
 VOTES, STORIES = 30_000, 6_000
 SUM = 3 * VOTES

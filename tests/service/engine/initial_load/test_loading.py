@@ -10,7 +10,7 @@ import pytest
 
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import Status, ViewOptions
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
 from tests.service.engine.initial_load.loading_site import (

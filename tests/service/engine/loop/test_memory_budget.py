@@ -12,7 +12,7 @@ from service.engine.reads.misses import PendingRead
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import Status, ViewOptions
 from service.ground.errors import ApiError
-from service.protocol.wire import ReadItem, ReadReply
+from service.protocol.reads import ReadItem, ReadReply
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import STORY, running, until
 

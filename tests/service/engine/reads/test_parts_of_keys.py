@@ -16,7 +16,8 @@ import pytest
 from dataflow.engine.limits import Limits as EngineLimits
 from service.engine.session import session
 from service.engine.session.runtime import Runtime
-from service.protocol.wire import EngineClient, ReadItem, ReadReply
+from service.protocol.engine_client import EngineClient
+from service.protocol.reads import ReadItem, ReadReply
 from service.settings.stack import Settings
 from service.worker.reads.reads import ReadLimits, Reads, WantedRead
 from tests.fixtures.postgres import Database

@@ -7,7 +7,7 @@ import pytest
 
 from service.engine.session.runtime import Runtime
 from service.ground.errors import ApiError
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import STORY, running
 

@@ -21,7 +21,7 @@ from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.server_check import ServerWatch
 from service.ground.errors import ApiError
 from service.ground.version import version_text
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.service.engine.running import running, until

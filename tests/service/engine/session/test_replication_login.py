@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.engine.session.runtime import CannotStartError, Runtime
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import running

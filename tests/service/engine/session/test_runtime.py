@@ -22,7 +22,7 @@ from service.engine.views.registry import ViewOptions
 from service.ground.errors import ApiError
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import AnswerSource, ReadItem
+from service.protocol.reads import AnswerSource, ReadItem
 from service.settings.stack import Settings
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.service.engine.running import STORY, running, until

@@ -17,7 +17,7 @@ from service.engine.views.plan_cache import KnownPlans
 from service.engine.views.planner import Planning, TableChecks
 from service.engine.views.registry import Definition, InstalledView, Origin, RegisteredView, ViewPlan, ViewRegistry
 from service.engine.views.tables import FollowedTables
-from service.protocol.wire import ReadItem
+from service.protocol.reads import ReadItem
 from service.settings.sections import CdcSettings
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import running, until

@@ -16,7 +16,7 @@ from service.engine.upstream.results import UNLIMITED, AnswerSize, UpstreamError
 from service.engine.upstream.upstream import Lookups
 from service.engine.views.registry import ViewOptions
 from service.ground.errors import ApiError
-from service.protocol.wire import AnswerSource, ReadItem, ReadReply
+from service.protocol.reads import AnswerSource, ReadItem, ReadReply
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import running, until
 

@@ -17,7 +17,8 @@ from dataflow.engine.effects import LeafFillAll
 from dataflow.types import ViewId
 from service.leaf_store.catalog import ELSEWHERE
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import EngineClient, WireServer
+from service.protocol.engine_client import EngineClient
+from service.protocol.engine_server import EngineServer
 from service.sharding.homes import Homes
 from service.worker.reads.reads import ReadLimits
 from service.worker.shards.opened import sharded_app
@@ -51,10 +52,10 @@ class Two:
     http: httpx.AsyncClient
     app: Router
     engines: list[Engine]
-    servers: list[WireServer]
+    servers: list[EngineServer]
 
 
-async def shard(number: int, directory: Path, closing: AsyncExitStack) -> tuple[Engine, WireServer, EngineClient]:
+async def shard(number: int, directory: Path, closing: AsyncExitStack) -> tuple[Engine, EngineServer, EngineClient]:
     writer = LeafWriter(directory / str(number) / "leaf", map_bytes=1 << 22)
     closing.callback(writer.close)
     rows = dict(ROWS) | {("story", (str(n),)): [(str(n), f"Title {n}", "ann", "3")] for n in range(1, 1000)}
@@ -64,7 +65,7 @@ async def shard(number: int, directory: Path, closing: AsyncExitStack) -> tuple[
         writer.register(view, make_view(name, {}), status="ready" if home == number else ELSEWHERE)
     engine.commit(*[LeafFillAll(view, {(): [("1", f"of {number}", "ann", "3")]}) for view in WHOLE_IDS[number:][:1]])
     path = directory / str(number) / "engine.sock"
-    server, client = WireServer(path, engine), EngineClient(path)
+    server, client = EngineServer(path, engine), EngineClient(path)
     await server.start()
     closing.push_async_callback(server.close)
     closing.push_async_callback(client.close)

@@ -11,6 +11,7 @@ import pytest
 from dataflow.engine.events import EvictKey
 from service.engine.views.registry import ViewOptions
 from service.ground.errors import ApiError
+from service.protocol.counters import SubscriptionCounts
 from service.web.principal import Principal, Right
 from service.worker.subscriptions.entries import EventKind
 from tests.fixtures.postgres import Database
@@ -73,7 +74,7 @@ def test_what_ends_a_topic(run: Callable[..., None], database: Database) -> None
         with pytest.raises(ApiError) as raised:
             await worker.listen("put", "1")
         assert raised.value.code in ("view_broken", "view_building")
-        assert worker.subscriptions.counters()["must_refetches"] >= 3
+        assert worker.subscriptions.counters().must_refetches >= 3
         await other.close()
 
     run(scenario)
@@ -94,7 +95,7 @@ def test_who_subscribes_before_it_is_known_that_a_topic_has_ended(run: Callable[
         assert "replaced" in (await listener.until(lambda rebuilt: rebuilt.reason)).reason
         await until(lambda: listener.ended)
         await listener.close()
-        assert worker.subscriptions.counters()["bytes"] == 0
+        assert worker.subscriptions.counters().bytes == 0
 
     run(scenario)
 
@@ -139,7 +140,7 @@ def test_topics_linger_and_go(run: Callable[..., None], database: Database) -> N
         token = (await listener.until(lambda rebuilt: rebuilt.token)).token
         await listener.close()
         await until(lambda: followed.runtime.subscribed.topics == 0)
-        assert worker.subscriptions.counters()["topics"] == 0
+        assert worker.subscriptions.counters().topics == 0
         # Nothing has changed since: any worker knows.
         listener = await other.listen("story", "1", after=token, had=[{"id": 1, "title": "title 1"}])
         await listener.until(lambda rebuilt: rebuilt.kinds == [EventKind.UP_TO_DATE])
@@ -168,7 +169,7 @@ def test_a_worker_that_goes_takes_its_pins_along(run: Callable[..., None]) -> No
         for listener in listeners:
             await listener.close()
         await until(lambda: not leaf.pins and not followed.runtime.subscribed.topics)
-        assert worker.subscriptions.counters()["bytes"] == 0
+        assert worker.subscriptions.counters().bytes == 0
         # Nobody lingers, and yet whoever comes finds what was begun for it.
         again = await asyncio.gather(*[worker.listen("story", "1") for _ in range(3)])
         await again[0].until(lambda rebuilt: rebuilt.rows)
@@ -214,13 +215,9 @@ def test_bounds(run: Callable[..., None], database: Database) -> None:
         assert [entry.kind for entry in await lazy.next()] == [EventKind.MUST_REFETCH]
         assert list(await lazy.next()) == []
         lazy.close()
-        assert worker.subscriptions.counters() == {
-            "topics": 1,
-            "subscribers": 1,
-            "changes": 4,
-            "must_refetches": 1,
-            "bytes": worker.subscriptions.counters()["bytes"],
-        }
+        assert worker.subscriptions.counters() == SubscriptionCounts(
+            topics=1, subscribers=1, changes=4, must_refetches=1, bytes=worker.subscriptions.counters().bytes
+        )
         # As many topics as there may be, one of which nobody follows: it makes room.
         second, third = await worker.listen("story", "2"), await worker.listen("story", "3")
         await refused(worker, "rate_limited", "story", "4")
@@ -256,10 +253,10 @@ def test_a_client_has_a_share_of_the_subscribers(run: Callable[..., None]) -> No
         others = [await subscribe(wanted, None, each) for each in (other, other, None, None, None)]
         first.close()
         first = await subscribe(wanted, None, one)
-        assert worker.subscriptions.counters()["subscribers"] == 7
+        assert worker.subscriptions.counters().subscribers == 7
         for subscription in (first, *others):
             subscription.close()
-        assert worker.subscriptions.counters()["subscribers"] == 1
+        assert worker.subscriptions.counters().subscribers == 1
 
     run(scenario, {"client_subscribers": 2})
 
@@ -272,7 +269,7 @@ async def refused(worker: Worker, code: str, *asked: Any) -> None:
 
 def test_there_is_room_for_so_much(run: Callable[..., None], database: Database) -> None:
     async def scenario(_: Followed, worker: Worker) -> None:
-        held = lambda: worker.subscriptions.counters()["bytes"]  # noqa: E731
+        held = lambda: worker.subscriptions.counters().bytes  # noqa: E731
         quick = await worker.listen("story", "1")
         before = held()
         for number in range(6):
@@ -286,7 +283,7 @@ def test_there_is_room_for_so_much(run: Callable[..., None], database: Database)
         database.execute(f"UPDATE stories SET title = '{'x' * 4000}' WHERE id = 2")
         # The one that lingers goes, then logs are shortened, then the one that grows ends.
         await second.until(lambda rebuilt: rebuilt.reason or len(rebuilt.rows[0]["title"]) == 4000)
-        assert worker.subscriptions.counters()["topics"] <= 2
+        assert worker.subscriptions.counters().topics <= 2
         database.execute(f"UPDATE stories SET title = '{'x' * 9000}' WHERE id = 2")
         assert "room" in (await second.until(lambda rebuilt: rebuilt.reason)).reason
         assert held() < 20_000

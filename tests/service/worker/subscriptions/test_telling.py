@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dataflow.types import Key, Position, ViewId
-from service.protocol.wire import EngineClient, WireServer
+from service.protocol.engine_client import EngineClient
+from service.protocol.engine_server import EngineServer
 
 
 class Touching:
@@ -54,7 +55,7 @@ async def until(condition: Callable[[], object]) -> None:
 def test_what_is_not_read_becomes_one_frame(tmp_path: Path) -> None:
     async def main() -> None:
         engine, told = Touching(), Told()
-        server = WireServer(tmp_path / "e.sock", engine)  # type: ignore[arg-type]
+        server = EngineServer(tmp_path / "e.sock", engine)  # type: ignore[arg-type]
         await server.start()
         client = EngineClient(tmp_path / "e.sock")
         client.listen(told)

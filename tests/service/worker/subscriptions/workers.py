@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from service.engine.session.runtime import Runtime
-from service.protocol.wire import EngineClient, WireServer
+from service.protocol.engine_client import EngineClient
+from service.protocol.engine_server import EngineServer
 from service.settings.sections import SubscriptionSettings
 from service.worker.reads.reads import ReadLimits, Reads, WantedRead
 from service.worker.subscriptions.topics import Subscription, Subscriptions
@@ -78,7 +79,7 @@ class Followed:
     """A runtime, its socket, and workers."""
 
     runtime: Runtime
-    server: WireServer
+    server: EngineServer
     workers: list[Worker]
 
 
@@ -92,7 +93,7 @@ async def following(
 ) -> AsyncIterator[Followed]:
     """Workers, with their settings of subscriptions, that follow what a runtime keeps."""
     async with running(database, directory, views=views, **sections) as runtime:
-        server = WireServer(directory / "e.sock", runtime)
+        server = EngineServer(directory / "e.sock", runtime)
         await server.start()
         made = [worker_of(runtime, directory / "e.sock", settings) for settings in workers]
         try:
