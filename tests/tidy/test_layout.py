@@ -47,6 +47,12 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     assert found == []
 
 
+def test_no_code_is_hidden_from_the_formatter() -> None:
+    """An argument list that is too long when it is formatted has too many arguments."""
+    skips = re.compile(r"#\s*(?:fmt|yapf):")
+    assert [source.path for source in sources() if skips.search((ROOT / source.path).read_text("utf-8"))] == []
+
+
 def test_functions_are_short() -> None:
     long = [
         f"{source.path}:{function.lineno} {function.name}: {function.lines} lines"

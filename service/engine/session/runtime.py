@@ -90,13 +90,50 @@ class Runtime:
     """
 
     def __init__(
-        self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None,
-        shard: Shard = ALONE, stream: Path | None = None,
-    ) -> None:  # fmt: skip
-        upstream = settings.upstream
+        self,
+        settings: Settings,
+        leaf_path: Path,
+        traced: Callable[[Lookups], Lookups] | None = None,
+        shard: Shard = ALONE,
+        stream: Path | None = None,
+    ) -> None:
         self.shard = shard
         self.counters = Counters()
-        self.registry = _registry(settings, shard)
+        self.workers = WorkersTelemetry()
+        self.answering = asyncio.Event()
+        self._settings = settings
+        self._lock = asyncio.Lock()
+        self._session: Session | None = None
+        self._poisoned: set[Definition] = set()
+        self._make_loop(leaf_path, traced)
+        self._make_reads()
+        installer = self._make_views()
+        self._parts = Parts(
+            settings=settings,
+            upstream=self.upstream,
+            lookup_tasks=self.lookup_tasks,
+            loads=self.loads,
+            load_reports=self.load_reports,
+            refreshing=self.refreshing,
+            installer=installer,
+            known_plans=KnownPlans(leaf_path.with_name("plans"), self.registry, self.following),
+            repair=self._repair,
+            budget=self.budget,
+            ages=self.ages,
+            positions=self.positions,
+            gtids=self.gtids,
+            lineage=self.lineage,
+            counters=self.counters,
+            make_stream=self._source(stream),
+        )
+        self.dispatcher.on_reach(self._reach)
+        self.dispatcher.on_move(self._moved)
+        self.dispatcher.on_failure(self._engine_failed)
+
+    def _make_loop(self, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None) -> None:
+        """The leaf store, the database and the engine between them."""
+        settings = self._settings
+        self.registry = _registry(settings, self.shard)
         self.leaf = LeafWriter(leaf_path)
         self.ages, self.positions = Ages(wall_ms()), Positions()
         self.upstream = open_upstream(settings)
@@ -105,52 +142,63 @@ class Runtime:
         self.lineage, self.log_end = Lineage(), LogEnd(self.lookups)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = FollowedTables(settings.cdc)
-        self.slots = slots = Slots(upstream.concurrent_lookups, settings.http.read_timeout_s)
+        self.slots = Slots(settings.upstream.concurrent_lookups, settings.http.read_timeout_s)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
-        room = self.budget.room
-        visible = Visibility(self.dispatcher, self.lookups, self.upstream, alone=settings.engine.shards == 1)
-        answer, key = _sizes(upstream)
-        counted = (slots, room, self.counters)
-        self.reads = Misses(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
-        self.streamed = StreamedReads(self.reads, self.leaf, self.upstream, slots, visible, self.counters)
-        self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
-        state = settings.state.directory
-        self.workload = AppliedWorkload(self.dispatcher, self.registry, self.leaf, self.prewarm, state)
-        self.subscribed = TopicPins(self.dispatcher, self.leaf, self.registry)
-        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, *counted, key)
-        self.refreshing = RefreshTasks(self.dispatcher, self.registry, self.lookups, *counted, answer)
-        self.loads = InitialLoads(
-            self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
-            settings.engine.load_rows, _loads_below(settings, shard),
-        )  # fmt: skip
-        admission = Admission(self.dispatcher, self.leaf, self.budget.budget_bytes)
-        installer = Installer(
-            self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission,
-            settings.auth is not None, shard,
-        )  # fmt: skip
-        self.load_reports = LoadReports(self.loads, self.registry, installer.say_progress)
-        lock = asyncio.Lock()
-        repair = Repair(installer, self.upstream, lock)
-        self.changes = Changes(installer, repair, self.upstream, lock)
-        self.workers, self.answering = WorkersTelemetry(), asyncio.Event()
-        self.adhoc = AdhocAnswers(
-            settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.workers.reads_of, settings.http
-        )
-        self.audits = Audits(settings, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach)
-        self._settings, self._lock, self._visible = settings, lock, visible
-        self._parts = Parts(
-            settings, self.upstream, self.lookup_tasks, self.loads, self.load_reports, self.refreshing, installer,
-            KnownPlans(leaf_path.with_name("plans"), self.registry, self.following), repair, self.budget, self.ages,
-            self.positions, self.gtids, self.lineage, self.counters, self._source(stream),
-        )  # fmt: skip
-        self._poisoned: set[Definition] = set()
-        self._session: Session | None = None
-        self._wire_up()
+        alone = settings.engine.shards == 1
+        self._visible = Visibility(self.dispatcher, self.lookups, self.upstream, alone=alone)
 
-    def _wire_up(self) -> None:
-        self.dispatcher.on_reach(self._reach)
-        self.dispatcher.on_move(self._moved)
-        self.dispatcher.on_failure(self._engine_failed)
+    def _make_reads(self) -> None:
+        """Reads that miss, lookups and other tasks that query the database."""
+        dispatcher, leaf, registry, visible = self.dispatcher, self.leaf, self.registry, self._visible
+        answer, key = _sizes(self._settings.upstream)
+        counted = (self.slots, self.budget.room, self.counters)
+        self.reads = Misses(dispatcher, leaf, registry, self.lookups, visible, *counted, answer)
+        self.streamed = StreamedReads(self.reads, leaf, self.upstream, self.slots, visible, self.counters)
+        self.lookup_tasks = LookupTasks(dispatcher, self.lookups, *counted, key)
+        self.refreshing = RefreshTasks(dispatcher, registry, self.lookups, *counted, answer)
+        self.subscribed = TopicPins(dispatcher, leaf, registry)
+        self.prewarm = Prewarm(self.reads, registry, leaf, dispatcher, self.budget)
+        state = self._settings.state.directory
+        self.workload = AppliedWorkload(dispatcher, registry, leaf, self.prewarm, state)
+        self.audits = Audits(self._settings, leaf, registry, dispatcher, lambda: self.hold, self._reach)
+
+    def _make_views(self) -> Installer:
+        """Installation and repair of views, initial loads, ad-hoc queries."""
+        settings = self._settings
+        self.loads = InitialLoads(
+            self.dispatcher,
+            self.lookup_tasks,
+            self.upstream,
+            ways_of(settings, self.upstream),
+            self.budget.room,
+            self.counters,
+            settings.engine.load_rows,
+            _loads_below(settings, self.shard),
+        )
+        installer = Installer(
+            self.registry,
+            self.dispatcher,
+            self.leaf,
+            self.following,
+            self.lookups,
+            Admission(self.dispatcher, self.leaf, self.budget.budget_bytes),
+            settings.auth is not None,
+            self.shard,
+        )
+        self.load_reports = LoadReports(self.loads, self.registry, installer.say_progress)
+        self._repair = Repair(installer, self.upstream, self._lock)
+        self.changes = Changes(installer, self._repair, self.upstream, self._lock)
+        self.adhoc = AdhocAnswers(
+            settings.adhoc,
+            self.upstream,
+            self.changes,
+            self.leaf,
+            self._visible,
+            self.slots,
+            self.workers.reads_of,
+            settings.http,
+        )
+        return installer
 
     def _source(self, stream: Path | None) -> MakeStream:
         """Opens this process's own change stream, or connects to the service's stream process."""
@@ -293,7 +341,7 @@ class Runtime:
     @property
     def schema_changes(self) -> Literal["exact", "heartbeat"] | None:
         """From where on answers are of the new schema, after DDL; None if that is not known."""
-        exact = self._parts.repair.exact
+        exact = self._repair.exact
         return None if exact is None else "exact" if exact else "heartbeat"
 
     @property
