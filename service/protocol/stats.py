@@ -27,26 +27,28 @@ class EngineSizes(Model):
 
     budget_bytes: int = Field(description="The memory budget.")
     limit_bytes: int = Field(
-        description="What may be used: less than the budget where the process has outgrown it or room is short."
+        description="Effective limit: less than the budget if the process has outgrown it or room is short."
     )
     used_bytes: int = Field(
-        description="What counts against the memory budget: engine state and the leaf store's pages."
+        description="Memory that counts against the budget: engine state and the leaf store's pages."
     )
-    over_budget: int = Field(description="Whether more than the budget is used and nothing is left to evict.")
+    over_budget: int = Field(description="Whether more than the budget is used and no key is left to evict.")
     engine_state_bytes: int = Field(description="Engine state.")
     leaf_bytes: int = Field(description="Pages of the leaf store in use.")
-    leaf_free_bytes: int = Field(description="Pages of the leaf store that are free for what comes next.")
-    process_own_bytes: int = Field(description="Resident memory of the engine process's own.")
+    leaf_free_bytes: int = Field(description="Free pages of the leaf store.")
+    process_own_bytes: int = Field(description="Private resident memory of the engine process.")
     process_shared_bytes: int = Field(
         description="Resident memory that the engine process shares: the leaf store, programs."
     )
-    process_grown_bytes: int = Field(description="By how much the engine process has grown since it held nothing.")
+    process_grown_bytes: int = Field(description="Growth of the engine process since it was empty.")
     longest_eviction_s: float = Field(description="The longest slice of eviction.")
     ring_rows: int = Field(description="Rows of transactions that lookups in flight may not have seen.")
     reads_waiting: int = Field(description="Reads that wait for an upquery.")
     lookups_in_flight: int = Field(description="Lookups that run upstream.")
-    loads_under_way: int = Field(description="What is kept whole and is being read or derived.")
-    longest_load_slice_s: float = Field(description="The longest slice of a load, or of what follows from it.")
+    loads_under_way: int = Field(description="Tables and nodes that are being read or derived.")
+    longest_load_slice_s: float = Field(
+        description="The longest slice of a load or derivation, during which other work waits."
+    )
 
 
 class NodeStats(_Placed, NodeCounters):

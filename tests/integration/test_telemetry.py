@@ -26,6 +26,7 @@ AT_TIMES = {
     "upquery_load_progress_rows",
     "upquery_load_expected_rows",
     "upquery_load_left_rows",
+    "upquery_sharded_requests_total",
     "upquery_table_resting",
 }
 

@@ -126,7 +126,7 @@ def _engine_samples(stats: Stats) -> Iterator[MetricSample]:
     )
     yield MetricSample("upquery_streaming", float(stats.streaming), "Whether the change stream is up.")
     for table in stats.resting_tables:
-        help_ = "Tables whose breaker is open after timeouts."
+        help_ = "Tables whose breaker is open after timeouts; only trial statements are run."
         yield MetricSample("upquery_table_resting", 1.0, help_, (("table", table),))
     yield MetricSample("upquery_position_bytes", stats.position, "The applied position in the upstream's log.")
 
@@ -146,13 +146,20 @@ def _worker_samples(worker: Labels, counted: WorkerCounts) -> Iterator[MetricSam
     yield from http_samples(worker, counted.requests, counted.connections, counted.problems)
     for operation, asked in counted.wire.items():
         labels = (*worker, ("operation", operation))
-        yield MetricSample("upquery_wire_requests", asked, "Requests of a worker to the engine.", labels, counter=True)
+        yield MetricSample(
+            "upquery_wire_requests", asked, "Requests of a worker to the engine, by operation.", labels, counter=True
+        )
     for outcome, answered in counted.outcomes.items():
         labels = (*worker, ("outcome", outcome))
         help_ = "Requests over several shards, by how they reached one version."
         yield MetricSample("upquery_sharded_requests", answered, help_, labels, counter=True)
     if (left := counted.files_left) >= 0:
-        yield MetricSample("upquery_files_left", left, "Files and connections that a worker may still open.", worker)
+        yield MetricSample(
+            "upquery_files_left",
+            left,
+            "Files and connections that a worker may still open; at 0 it accepts none.",
+            worker,
+        )
     log = counted.access_log
     yield MetricSample("upquery_access_log_lines", log.lines, "Reads written to the access log.", worker, counter=True)
     yield MetricSample(
@@ -183,7 +190,10 @@ def _view_samples(views: Mapping[str, ViewCounters]) -> Iterator[MetricSample]:
             "upquery_view_leaf_bytes", counters.leaf_bytes, "Bytes of a view in the leaf store.", labels_
         )
         yield MetricSample(
-            "upquery_view_inner_bytes", counters.inner_bytes, "Bytes of all nodes of a view's plan.", labels_
+            "upquery_view_inner_bytes",
+            counters.inner_bytes,
+            "Bytes of all nodes of a view's plan, including shared ones.",
+            labels_,
         )
         yield MetricSample(
             "upquery_view_upquery_max_seconds", counters.upquery_max_s, "The longest upquery of a view.", labels_
