@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from load.figures.demo_site import SiteError
+from load.sides.side import SideError
 
 
 class PlainClient:
@@ -28,12 +28,12 @@ class PlainClient:
         self._connection.close()
 
     def read(self, target: str, headers: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        """The rows of a view, by path and query. Raises `SiteError`."""
+        """The rows of a view, by path and query. Raises `SideError`."""
         self._connection.request("GET", target, headers=headers or {})
         reply = self._connection.getresponse()
         body = reply.read()
         if reply.status != 200:
-            raise SiteError(f"{target}: {reply.status} {body.decode(errors='replace')}")
+            raise SideError(f"{target}: {reply.status} {body.decode(errors='replace')}")
         rows: list[dict[str, Any]] = json.loads(body)["rows"]
         return rows
 
@@ -45,5 +45,5 @@ class PlainClient:
         body = reply.read()
         elapsed = perf_counter() - started
         if reply.status != 200:
-            raise SiteError(f"{target}: {reply.status} {body.decode(errors='replace')}")
+            raise SideError(f"{target}: {reply.status} {body.decode(errors='replace')}")
         return elapsed, "; hit" in (reply.headers["Cache-Status"] or "")

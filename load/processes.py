@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -15,6 +16,28 @@ _BLOCK_BYTES = 512
 _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
 #: Of ``/proc/stat``, whose first line begins with a name.
 _STEAL_TICKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RunConditions:
+    """The cores of the servers and of the generator, alike for all sides; None: not pinned."""
+
+    server_cores: tuple[int, ...] | None
+    client_cores: tuple[int, ...] | None
+
+    @property
+    def text(self) -> str:
+        if self.server_cores is None or self.client_cores is None:
+            return "not pinned"
+        return f"servers on cores {list(self.server_cores)}, generator on {list(self.client_cores)}"
+
+
+def here() -> RunConditions:
+    """The first core for the servers, the others for the generator; where there are not two, nothing is pinned."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if len(cores) < 2:
+        return RunConditions(None, None)
+    return RunConditions((cores[0],), tuple(cores[1:]))
 
 
 def pin(pids: Iterable[int], *cores: int) -> None:

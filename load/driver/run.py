@@ -18,9 +18,8 @@ from load.driver.outcome import Limit, Moment, RunOutcome
 from load.driver.tally import EXAMPLES, Distribution, Tally, moment
 from load.driver.visit import Spec
 from load.driver.watch import SideWatch
-from load.experiments.experiment import RunConditions, Tell
-from load.processes import stolen_seconds
-from load.report.progress import bar
+from load.processes import RunConditions, stolen_seconds
+from load.progress import Tell, bar
 from load.sides.side import Side
 
 #: Workloads may compute tables before they begin.

@@ -11,8 +11,8 @@ from math import sqrt
 from load.driver.outcome import RunOutcome
 from load.driver.run import run_load
 from load.driver.visit import Spec
-from load.experiments.experiment import RunConditions, Tell
-from load.report.figures import number
+from load.processes import RunConditions
+from load.progress import Tell, number
 from load.sides.side import Side
 
 #: A side that cannot do this many visits a second is not looked at more closely.

@@ -24,10 +24,12 @@ from load.experiments.batch_clients import (
     ServiceSocket,
     measure,
 )
-from load.experiments.experiment import Report, RunConditions, Tell
-from load.report.figures import Figure, Measurement, number
+from load.processes import RunConditions
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.sides.cache_servers import running_redis
 from load.sides.postgres import running_upstream
 from load.sides.side import SideError

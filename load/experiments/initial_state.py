@@ -14,11 +14,13 @@ import psycopg
 import typer
 
 from load.experiments import view_build
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.view_build import WAYS, Built, build
-from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.processes import RunConditions
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement, Result, Skipped
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.sides.postgres import running_upstream
 from load.workloads.front_page import FRONT_PAGE, SITE, load_front_page
 

@@ -25,7 +25,6 @@ import typer
 
 from load import processes
 from load.experiments import view_build
-from load.experiments.experiment import Report, Tell
 from load.experiments.initial_state import (
     ComparedOption,
     PatienceOption,
@@ -38,9 +37,11 @@ from load.experiments.initial_state import (
     wrong_table,
 )
 from load.experiments.view_build import Built, build, spark_of
+from load.progress import Tell
 from load.report.figures import Result, Skipped
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import ReportTable
+from load.report.report import Report
 from load.sides.admin_client import AdminClient
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, SideError, UpstreamDatabase

@@ -22,16 +22,19 @@ from load.driver.audit import AuditResult, audit
 from load.driver.outcome import RunOutcome
 from load.driver.run import run_load
 from load.driver.search import Search, highest_rate
-from load.experiments.experiment import Report, RunConditions, Tell
+from load.processes import RunConditions
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement, Result, Skipped
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import ReportTable
+from load.report.report import Report
 from load.sides.cache_aside import redis
 from load.sides.direct import direct
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
+from load.sides.side import Side, StartSide, UpstreamDatabase
 from load.sides.upquery import upquery
+from load.site import SiteDefinition
 from load.workloads.lobsters.bulk_load import load
 from load.workloads.lobsters.dataset import LobstersSize, site
 from load.workloads.lobsters.probes import OwnWrites, looking, reads_of

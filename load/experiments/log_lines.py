@@ -14,11 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from load import processes
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.workload_model import report_command
-from load.report.figures import Figure, Measurement, number
+from load.processes import RunConditions
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import ReportTable
+from load.report.report import Report
 from load.sides.side import SideError
 
 BENCH = "log_lines"

@@ -15,10 +15,12 @@ from load.driver.outcome import LatencySummary, RunOutcome
 from load.driver.run import run_load
 from load.driver.search import highest_rate
 from load.experiments import vote
-from load.experiments.experiment import Report, RunConditions, Tell
-from load.report.figures import Figure, Measurement, Result, number
+from load.processes import RunConditions
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement, Result
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.sides.admin_client import AdminClient
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, UpstreamDatabase

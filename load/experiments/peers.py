@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from load.experiments import vote
-from load.experiments.experiment import Report, RunConditions, Tell
+from load.processes import RunConditions
+from load.progress import Tell
 from load.report.output import JsonOption, OutputOption, perform
+from load.report.report import Report
 from load.sides.cache_aside import memcached, redis, redis_alone
 from load.sides.direct import direct
 from load.sides.empty import empty

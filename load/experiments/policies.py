@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.micro.policy_replay import DEFAULT, POLICIES, replay
+from load.processes import RunConditions
+from load.progress import Tell
 from load.report.figures import Figure, Measurement, Result
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.traces import lobsters, vote
 from load.traces.trace import Trace, read_trace, write_trace
 from load.workloads.lobsters.dataset import LobstersSize

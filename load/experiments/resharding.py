@@ -18,12 +18,13 @@ import typer
 
 from load.driver.audit import AuditResult, audit
 from load.experiments import vote
-from load.experiments.experiment import Report, Tell
 from load.experiments.resharding_clients import BATCH, Histories, ReadJob, WriterLog, read_on, write_on
 from load.experiments.resharding_report import BENCH, GatewaySample, ReshardingRun, figures, plots, sample_of, tables
 from load.experiments.warm_up import read_all
 from load.postgres_log import log_end
+from load.progress import Tell
 from load.report.output import JsonOption, OutputOption, perform
+from load.report.report import Report
 from load.sides.admin_client import AdminClient
 from load.sides.direct import direct
 from load.sides.pods import GatewaySide, PodSettings, running_pods

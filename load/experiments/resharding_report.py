@@ -8,7 +8,8 @@ from typing import Any
 
 from load.driver.audit import AuditResult
 from load.experiments.resharding_clients import FailedRead, ReadAnswer
-from load.report.figures import Figure, Measurement, number
+from load.progress import number
+from load.report.figures import Figure, Measurement
 from load.report.plots import Plot, PlotLine, ReportTable
 
 BENCH = "resharding"

@@ -11,11 +11,12 @@ from typing import Annotated
 import psycopg
 import typer
 
-from load.experiments.experiment import Report, Tell
 from load.plain_http import PlainClient
+from load.progress import Tell
 from load.report.figures import Figure, Measurement
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import ReportTable
+from load.report.report import Report
 from load.sides.postgres import running_upstream
 from load.sides.upquery import upquery
 from load.workloads import own_writes

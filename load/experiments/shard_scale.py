@@ -30,7 +30,6 @@ from load.driver.connection import SingleConnection
 from load.driver.visit import get, read_keys, read_many
 from load.experiments import vote
 from load.experiments.closed_loop import Loop, run_loop
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.shard_scale_model import Machines
 from load.experiments.shard_scale_report import (
     ALONE,
@@ -56,8 +55,10 @@ from load.experiments.shard_scale_report import (
 )
 from load.experiments.warm_up import read_all
 from load.postgres_log import log_end
-from load.report.figures import number
+from load.processes import RunConditions
+from load.progress import Tell, number
 from load.report.output import JsonOption, OutputOption, perform
+from load.report.report import Report
 from load.sides.pods import PodSettings, running_pods
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, SideError, UpstreamDatabase

@@ -19,7 +19,8 @@ from load.experiments.shard_scale_model import (
     points,
     stops_at,
 )
-from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result, Skipped
 from load.report.plots import Plot, PlotLine, ReportTable
 
 BENCH = "shard_scale"

@@ -15,11 +15,13 @@ from load.driver.outcome import Moment, RunOutcome
 from load.driver.run import run_load
 from load.driver.search import highest_rate
 from load.experiments import vote
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.regression import slope
-from load.report.figures import Figure, Measurement, Result, number
+from load.processes import RunConditions
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement, Result
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine
+from load.report.report import Report
 from load.sides.postgres import running_upstream
 from load.sides.side import Side
 from load.sides.upquery import upquery

@@ -20,10 +20,12 @@ import typer
 import uvloop
 
 from load import processes
-from load.experiments.experiment import Report, RunConditions, Tell
+from load.processes import RunConditions
+from load.progress import Tell
 from load.report.figures import Figure, Measurement, Result
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.sides.postgres import running_upstream
 from load.sides.side import Side
 from load.sides.upquery import upquery

@@ -25,8 +25,8 @@ import psycopg
 from load import processes
 from load.driver.connection import Broken, SingleConnection
 from load.driver.visit import HttpReply, checkpoint, get, read_many
-from load.experiments.experiment import Tell
 from load.experiments.warm_up import read_all
+from load.progress import Tell
 from load.sides.admin_client import AdminClient
 from load.sides.side import Side, SideError, UpstreamDatabase
 from load.sides.upquery import upquery

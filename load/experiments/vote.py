@@ -12,11 +12,13 @@ import typer
 
 from load.driver.outcome import RunOutcome
 from load.driver.search import Search, highest_rate
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.warm_up import read_all
+from load.processes import RunConditions
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement, Result, Skipped
 from load.report.output import JsonOption, OutputOption, perform
+from load.report.report import Report
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, StartSide, UpstreamDatabase
 from load.sides.upquery import upquery

@@ -7,8 +7,7 @@ from typing import Any
 
 from load.driver.connection import SingleConnection
 from load.driver.visit import HttpReply, read_keys
-from load.experiments.experiment import Tell
-from load.report.progress import bar
+from load.progress import Tell, bar
 from load.sides.side import Side, SideError
 
 _KEYS_A_REQUEST = 500

@@ -20,15 +20,18 @@ import typer
 
 from load.driver.connection import Broken, SingleConnection
 from load.driver.visit import READS, HttpCall, Visit
-from load.experiments.experiment import Report, RunConditions, Tell
-from load.report.figures import Figure, Measurement, number
+from load.processes import RunConditions
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.sides.admin_client import AdminClient
 from load.sides.direct import direct
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SideError, SiteDefinition, UpstreamDatabase
+from load.sides.side import Side, SideError, UpstreamDatabase
 from load.sides.upquery import upquery
+from load.site import SiteDefinition
 from load.workloads import vote
 from load.workloads.lobsters.bulk_load import load as load_lobsters
 from load.workloads.lobsters.dataset import LobstersSize

@@ -18,14 +18,16 @@ import typer
 
 from load import processes
 from load.experiments import vote
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.profile import Profile, profile
 from load.experiments.warm_up import read_all
 from load.experiments.write_load import LagWatch, WriteJob, ready_writer
+from load.processes import RunConditions
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.progress import Tell, number
+from load.report.figures import Figure, Measurement, Result, Skipped
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.sides.admin_client import AdminClient
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, UpstreamDatabase

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from load import processes
-from load.figures.demo_site import STORIES, DemoSite, SiteError
+from load.figures.demo_site import STORIES, DemoSite
 from load.figures.votes import BATCH, cast_votes
-from load.report.figures import Figure, Measurement, Result, number
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result
+from load.sides.side import SideError
 
 BENCH = "backlog"
 CHANGES = 200_000
@@ -53,7 +55,7 @@ def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Res
         rates.append(backlog.changes / elapsed)
         cpu.append((processes.cpu_seconds([site.engine]) - engine_cpu) / backlog.changes * 1e6)
         if _votes(site) != before_votes + backlog.changes // STORIES:
-            raise SiteError("the backlog was drained, and the answer is wrong")
+            raise SideError("the backlog was drained, and the answer is wrong")
     detail = f"transactions of {BATCH} votes; {number(Measurement.of(cpu).median)} µs of the engine's CPU a change"
     return [Figure(BENCH, "draining a backlog, changes", Measurement.of(rates), "/s", 30_000, detail=detail)]
 

@@ -9,12 +9,15 @@ from typing import Annotated
 
 import typer
 
-from load.experiments.experiment import Report, RunConditions, Tell
 from load.figures import backlog, engine_rate, freshness, hits, installs, misses, reads_under_writes
-from load.figures.demo_site import DemoSite, SiteError, running_site
+from load.figures.demo_site import DemoSite, running_site
+from load.processes import RunConditions
 from load.programs import MissingProgramError
+from load.progress import Tell
 from load.report.figures import Result, Skipped
 from load.report.output import FAILURES, JsonOption, OutputOption, perform
+from load.report.report import Report
+from load.sides.side import SideError
 from load.wrk import LoadError
 
 Bench = Callable[[DemoSite, int, tuple[int, int] | None], list[Result]]
@@ -80,7 +83,7 @@ def _run_on_site(
                 results += BENCHES[name](site, seconds, cores)
             except MissingProgramError as missing:
                 results.append(Skipped(name, str(missing)))
-            except (*FAILURES, LoadError, SiteError) as error:
+            except (*FAILURES, LoadError, SideError) as error:
                 failed.append(name)
                 results.append(Skipped(name, f"FAILED: {error}"))
     return results

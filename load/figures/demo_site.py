@@ -17,16 +17,13 @@ import psycopg
 from load import processes
 from load.postgres_log import log_end
 from load.sides.child import free_port
+from load.sides.side import SideError
 
 _START_S = 120.0
 _STOP_S = 30.0
 #: Stories of the demo; those of the benchmarks are among them.
 STORIES = 20_000
 _KEYS_A_REQUEST = 500
-
-
-class SiteError(Exception):
-    """The site did not start, or does not answer as it must."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class DemoSite:
     def _child(self, *, serving: bool) -> int:
         found = [pid for pid in processes.children(self.supervisor) if processes.listens_on(pid, self.port) == serving]
         if len(found) != 1:
-            raise SiteError(f"one {'worker' if serving else 'engine'} process was expected, there are {found}")
+            raise SideError(f"one {'worker' if serving else 'engine'} process was expected, there are {found}")
         return found[0]
 
     def database_processes(self) -> list[int]:
@@ -67,10 +64,10 @@ class DemoSite:
         return str(httpx.URL(f"{self.api}/v1/views/{view}", params={k: str(v) for k, v in parameters.items()}))
 
     def read(self, view: str, **parameters: object) -> httpx.Response:
-        """One read. Raises `SiteError` unless it succeeded."""
+        """One read. Raises `SideError` unless it succeeded."""
         reply = httpx.get(self.view_url(view, **parameters), timeout=30)
         if reply.status_code != httpx.codes.OK:
-            raise SiteError(f"{view} {parameters}: {reply.status_code} {reply.text}")
+            raise SideError(f"{view} {parameters}: {reply.status_code} {reply.text}")
         return reply
 
     def warm(self, view: str, keys: Sequence[dict[str, Any]]) -> None:
@@ -80,7 +77,7 @@ class DemoSite:
                 body = {"keys": keys[start : start + _KEYS_A_REQUEST]}
                 reply = client.post(f"/v1/views/{view}/query", json=body)
                 if reply.status_code != httpx.codes.OK:
-                    raise SiteError(f"warming {view}: {reply.status_code} {reply.text}")
+                    raise SideError(f"warming {view}: {reply.status_code} {reply.text}")
 
     def position(self) -> str:
         """The end of the database's log."""
@@ -92,7 +89,7 @@ class DemoSite:
         headers = {"Upquery-Min-Version": position, "Prefer": "wait=0"}
         reply = httpx.get(self.view_url("story_with_votes", id=1), headers=headers, timeout=30)
         if reply.status_code not in (httpx.codes.OK, httpx.codes.GATEWAY_TIMEOUT):
-            raise SiteError(f"asking for {position}: {reply.status_code} {reply.text}")
+            raise SideError(f"asking for {position}: {reply.status_code} {reply.text}")
         return reply.status_code == httpx.codes.OK
 
     def wait_for(self, position: str, seconds: float = 60.0) -> float:
@@ -105,7 +102,7 @@ class DemoSite:
             reply = httpx.get(url, headers=headers, timeout=seconds + 5)
             if reply.status_code == httpx.codes.OK:
                 return time.perf_counter() - started
-        raise SiteError(f"{position} was not reached within {seconds:.0f} s: {reply.status_code} {reply.text}")
+        raise SideError(f"{position} was not reached within {seconds:.0f} s: {reply.status_code} {reply.text}")
 
 
 @contextmanager
@@ -133,6 +130,6 @@ def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     readable, _, _ = select.select([process.stdout], [], [], _START_S)
     line = process.stdout.readline() if readable else b""
     if not line:
-        raise SiteError(f"the demo did not start within {_START_S:.0f} s, or ended; it says why above")
+        raise SideError(f"the demo did not start within {_START_S:.0f} s, or ended; it says why above")
     started: dict[str, Any] = json.loads(line)
     return started

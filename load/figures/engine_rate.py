@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from load.figures.demo_site import SiteError
 from load.report.figures import Figure, Measurement, Result
+from load.sides.side import SideError
 
 BENCH = "engine"
 _TIMEOUT_S = 120
@@ -24,7 +24,7 @@ def run(cores: tuple[int, int] | None) -> list[Result]:
         check=False,
     )
     if done.returncode != 0:
-        raise SiteError(f"the vote dataflow: {done.stderr}")
+        raise SideError(f"the vote dataflow: {done.stderr}")
     rates = json.loads(done.stdout)
     pure, uniform, committed = [Measurement.of(rates[name]) for name in ("pure", "uniform", "committed")]
     return [

@@ -11,9 +11,11 @@ from time import perf_counter, sleep
 
 import psycopg
 
-from load.figures.demo_site import STORIES, DemoSite, SiteError
+from load.figures.demo_site import STORIES, DemoSite
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Measurement, Result, number
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result
+from load.sides.side import SideError
 
 BENCH = "freshness"
 RATE_PER_S = 500.0
@@ -118,7 +120,7 @@ def _watch(site: DemoSite, connection: psycopg.Connection, voter: str, seconds: 
             votes += 1
             while client.read(target)[0]["votes"] < votes:
                 if perf_counter() > committed + _GIVE_UP_S:
-                    raise SiteError(f"a commit was not visible within {_GIVE_UP_S:.0f} s")
+                    raise SideError(f"a commit was not visible within {_GIVE_UP_S:.0f} s")
             delays.append((perf_counter() - committed) * 1000)
     return delays
 

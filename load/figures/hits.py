@@ -13,7 +13,8 @@ from load import processes
 from load.figures.demo_site import DemoSite
 from load.figures.story import SITE, story_url, upstream_of
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result, Skipped
 from load.sides import cache_aside
 from load.sides.direct import direct
 from load.sides.empty import empty

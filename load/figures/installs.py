@@ -13,9 +13,11 @@ from time import perf_counter, sleep
 import httpx
 import psycopg
 
-from load.figures.demo_site import DemoSite, SiteError
+from load.figures.demo_site import DemoSite
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Measurement, Result, number
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result
+from load.sides.side import SideError
 
 BENCH = "installs"
 STORIES = 1_000_000
@@ -64,7 +66,7 @@ def _install(admin: httpx.Client, name: str, sql: str) -> float:
     reply = admin.put(f"/v1/catalog/views/{name}", json={"sql": sql})
     elapsed = perf_counter() - started
     if reply.status_code not in (200, 201):
-        raise SiteError(f"installing {name}: {reply.status_code} {reply.text}")
+        raise SideError(f"installing {name}: {reply.status_code} {reply.text}")
     return elapsed
 
 
@@ -141,7 +143,7 @@ def _pages(site: DemoSite, admin: httpx.Client) -> list[Result]:
         fetched.append(_rows_looked_up(admin) - before)
         after = page["next"]
         if len(page["rows"]) != PAGE or after is None:
-            raise SiteError(f"a page of {len(page['rows'])} rows, next {after}")
+            raise SideError(f"a page of {len(page['rows'])} rows, next {after}")
     detail = f"pages of {PAGE} of a key of {LONG:,} rows: {number(latencies[0])} ms, then {number(latencies[1])} ms"
     return [
         Figure(

@@ -12,11 +12,13 @@ from time import perf_counter
 
 import psycopg
 
-from load.figures.demo_site import STORIES, DemoSite, SiteError
+from load.figures.demo_site import STORIES, DemoSite
 from load.figures.story import SITE, STORY_SQL, VIEW, upstream_of
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Measurement, Result, number
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result
 from load.sides.direct import direct
+from load.sides.side import SideError
 
 BENCH = "misses"
 READS = 400
@@ -99,5 +101,5 @@ def _in_turns(miss: Callable[[int], float | None], query: Ask, stories: Iterator
         queries.append(query(next(stories)))
     measured = [elapsed for elapsed in misses if elapsed is not None]
     if len(measured) < READS / 2:
-        raise SiteError("most keys were in memory already: nothing to measure")
+        raise SideError("most keys were in memory already: nothing to measure")
     return median(measured), median(queries)

@@ -6,9 +6,11 @@ backlog of votes in the database's log, large enough that the engine is at it fo
 
 from load import processes
 from load.figures.backlog import stopped_engine, warm_all_stories
-from load.figures.demo_site import DemoSite, SiteError
+from load.figures.demo_site import DemoSite
 from load.figures.votes import cast_votes
-from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result, Skipped
+from load.sides.side import SideError
 from load.wrk import run_wrk
 
 BENCH = "reads under writes"
@@ -38,7 +40,7 @@ def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Res
         saturated.append(run_wrk(url, seconds, cores[0]).per_second)
         shares.append((processes.cpu_seconds([engine]) - before) / seconds)
         if site.has_reached(position):
-            raise SiteError("the engine was done before the turn was: it was not saturated")
+            raise SideError("the engine was done before the turn was: it was not saturated")
         site.wait_for(position)
     ratios = [busy / idle for busy, idle in zip(saturated, quiet, strict=True)]
     detail = (

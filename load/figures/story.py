@@ -1,7 +1,8 @@
 """One view of the demo's site, for the sides that it is compared with."""
 
 from load.figures.demo_site import DemoSite
-from load.sides.side import Side, SiteDefinition, SiteView, UpstreamDatabase
+from load.sides.side import Side, UpstreamDatabase
+from load.site import SiteDefinition, SiteView
 
 VIEW = "story_with_votes"
 STORY_SQL = """

@@ -18,7 +18,7 @@ from load.peers.cache import Cache, key_of
 from load.peers.database import Database
 from load.peers.objects import of_one, reads_of_each, together
 from load.peers.statements import Values
-from load.sides.side import SiteDefinition, SiteWrite
+from load.site import SiteDefinition, SiteWrite
 
 
 class CacheAside:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from load.sides.side import SiteDefinition
+from load.site import SiteDefinition
 
 #: Goes in front of the pickled configuration.
 LENGTH = struct.Struct("!I")

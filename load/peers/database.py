@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from load.peers.json_forms import register
 from load.peers.statements import Values, numbered
 from load.peers.view_query import BatchStatement, NumberedStatement, ViewQuery
-from load.sides.side import SiteDefinition, SiteView
+from load.site import SiteDefinition, SiteView
 
 #: More than the server's cores can use; fewer would queue where a statement waits for a lock.
 CONNECTIONS = 16

@@ -17,7 +17,7 @@ from load.peers.backend import BackendAnswers, Read
 from load.peers.database import Database
 from load.peers.materialized_sql import Materialized, UnsuitableError, materialized
 from load.peers.statements import Values
-from load.sides.side import SiteDefinition, SiteView
+from load.site import SiteDefinition, SiteView
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sqlglot
 from sqlglot import exp
 
-from load.sides.side import SiteView
+from load.site import SiteView
 
 
 class UnsuitableError(Exception):

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from load.peers.backend import Read
 from load.peers.statements import Values
-from load.sides.side import SiteView
+from load.site import SiteView
 
 _EMPTY = b"[]"
 #: What makes rows depend on others.

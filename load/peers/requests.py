@@ -12,7 +12,7 @@ from psycopg import DataError, IntegrityError
 
 from load.peers.backend import Backend, BackendAnswers, Read
 from load.peers.statements import ParameterError, Parameters
-from load.sides.side import SiteDefinition
+from load.site import SiteDefinition
 
 #: What a client can do wrong: unknown names, values that are none, rows that are there already.
 _STATUSES: dict[type[Exception], int] = {KeyError: 404, ParameterError: 422, DataError: 422, IntegrityError: 409}

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from load.progress import number
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -54,13 +56,6 @@ class Skipped:
 
 
 Result = Figure | Skipped
-
-
-def number(value: float) -> str:
-    """Three significant digits, thousands separated."""
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
 
 
 def show(console: Console, results: Sequence[Result], conditions: str) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from load.experiments.experiment import Report
-from load.report.figures import Figure, number
+from load.progress import number
+from load.report.figures import Figure
 from load.report.plots import Plot
+from load.report.report import Report
 from load.report.runs import plots_of_runs, table_of_pages, table_of_runs
 from load.report.svg import svg
 

@@ -20,12 +20,13 @@ from load.driver.audit import AuditError
 from load.driver.connection import Broken
 from load.driver.outcome import RunOutcome
 from load.driver.run import GeneratorError
-from load.experiments.experiment import Report, RunConditions, Tell
+from load.processes import RunConditions, here
 from load.programs import MissingProgramError
+from load.progress import Narrator, Tell
 from load.report.figures import show, to_json
 from load.report.html import page
 from load.report.plots import ReportTable
-from load.report.progress import Narrator
+from load.report.report import Report
 from load.report.runs import narrow_table_of_runs
 
 #: Options that every experiment has.
@@ -63,14 +64,6 @@ def perform(
         console.print(f"[bold red]{name} failed:[/]", escape(f"{type(error).__name__}: {error}"), soft_wrap=True)
         raise typer.Exit(1) from error
     finish(name, report, conditions, as_json=as_json, output=output)
-
-
-def here() -> RunConditions:
-    """The first core for the servers, the others for the generator; where there are not two, nothing is pinned."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    if len(cores) < 2:
-        return RunConditions(None, None)
-    return RunConditions((cores[0],), tuple(cores[1:]))
 
 
 def finish(name: str, report: Report, conditions: RunConditions, *, as_json: bool, output: Path | None) -> None:

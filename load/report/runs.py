@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from load.driver.outcome import Moment, RunOutcome
-from load.report.figures import number
+from load.progress import number
 from load.report.plots import Plot, PlotLine, ReportTable
 
 _MIB = 1 << 20

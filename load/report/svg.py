@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from load.report.figures import number
+from load.progress import number
 from load.report.plots import Plot, PlotLine
 
 #: Distinct also for those who do not see all colours (Okabe and Ito).

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import httpx
 
-from load.sides.side import Side, SideError, SiteDefinition, SiteView
+from load.sides.side import Side, SideError
+from load.site import SiteDefinition, SiteView
 
 #: Until all shards answer, and until all views are ready (full ones are built first).
 _START_S = 120.0

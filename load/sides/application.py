@@ -12,7 +12,8 @@ import httpx
 
 from load.peers.configuration import LENGTH, PeerConfiguration
 from load.sides.child import running, wait_until
-from load.sides.side import SiteDefinition, UpstreamDatabase
+from load.sides.side import UpstreamDatabase
+from load.site import SiteDefinition
 
 _START_S = 60.0
 

@@ -8,7 +8,8 @@ from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
 from load.sides.cache_servers import CacheServer, running_memcached, running_redis
-from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
+from load.sides.side import Side, StartSide, UpstreamDatabase
+from load.site import SiteDefinition
 
 
 def redis(invalidate: bool = True, ttl_s: int | None = 3600, memory_mib: int | None = None) -> StartSide:

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
-from load.sides.side import Side, SiteDefinition, UpstreamDatabase
+from load.sides.side import Side, UpstreamDatabase
+from load.site import SiteDefinition
 
 NAME = "direct"
 

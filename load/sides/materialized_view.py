@@ -9,7 +9,8 @@ from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
 from load.sides.postgres import execute
-from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
+from load.sides.side import Side, StartSide, UpstreamDatabase
+from load.site import SiteDefinition
 
 #: Of the materialized views.
 _SCHEMA = "materialized"

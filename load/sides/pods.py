@@ -14,7 +14,8 @@ from load.sides.admin_client import AdminClient
 from load.sides.application import running_writes
 from load.sides.concurrent_start import together
 from load.sides.service_process import Sections, Served, memory_directory, running_service, stack_sections, write_config
-from load.sides.side import Side, SiteDefinition, UpstreamDatabase
+from load.sides.side import Side, UpstreamDatabase
+from load.site import SiteDefinition
 
 
 @dataclass(frozen=True, slots=True)

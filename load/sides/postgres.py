@@ -14,7 +14,8 @@ from pathlib import Path
 import psycopg
 
 from load import processes
-from load.sides.side import SiteDefinition, UpstreamDatabase
+from load.sides.side import UpstreamDatabase
+from load.site import SiteDefinition
 from service.demo.postgres_server import EmbeddedPostgres
 
 SETTINGS = {

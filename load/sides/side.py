@@ -1,48 +1,15 @@
 """A side of a comparison: a server of a site's reads, and the application that takes its writes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
+
+from load.site import SiteDefinition
 
 
 class SideError(RuntimeError):
     """A side does not start, or does not answer as it must; the text says what to look at."""
-
-
-@dataclass(frozen=True, slots=True)
-class SiteView:
-    """A view as every side knows it. `sql` has ``:name`` parameters."""
-
-    name: str
-    sql: str
-    #: SQL types of the parameters; ``bigint[]`` takes a list.
-    parameters: Mapping[str, str]
-    #: Options of the service's PUT (``materialization`` …).
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class SiteWrite:
-    """Something the application writes: statements of one transaction, with ``:name`` parameters of some type."""
-
-    name: str
-    statements: tuple[str, ...]
-    parameters: Mapping[str, str]
-    #: What a careful author of a cache-aside application deletes: views, with the parameters that make their keys. A
-    #: parameter's value is ``:name`` of the write's; for a list of objects it is the one that changed. Views whose keys
-    #: the write does not know are listed nowhere.
-    invalidates: tuple[tuple[str, Mapping[str, str]], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SiteDefinition:
-    """Schema, views and writes that all sides of a comparison serve."""
-
-    name: str
-    schema_sql: str
-    views: tuple[SiteView, ...]
-    writes: tuple[SiteWrite, ...]
 
 
 @dataclass(frozen=True, slots=True)

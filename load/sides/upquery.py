@@ -10,7 +10,8 @@ from load.sides.admin_client import AdminClient
 from load.sides.application import Application, running_writes
 from load.sides.concurrent_start import together
 from load.sides.service_process import Sections, Served, joined, memory_directory, running_service, stack_sections
-from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
+from load.sides.side import Side, StartSide, UpstreamDatabase
+from load.site import SiteDefinition
 
 
 def upquery(

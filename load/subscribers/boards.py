@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from load.sides.side import SiteDefinition, SiteView
+from load.site import SiteDefinition, SiteView
 from load.worker_process import worker_process
 
 VIEW = "board"

@@ -8,7 +8,7 @@ from random import Random
 
 from load.driver.connection import Broken, SingleConnection
 from load.driver.visit import Visit
-from load.experiments.experiment import Tell
+from load.progress import Tell
 from load.sides.direct import direct
 from load.sides.postgres import running_upstream
 from load.traces.recorder import Recorder, costs_of

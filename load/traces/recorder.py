@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 
 from load.driver.visit import HttpCall, HttpReply, Visit
-from load.sides.side import SiteView
+from load.site import SiteView
 from load.traces.requests import keys_read
 from load.traces.trace import Trace, TracedKey
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from load.sides.side import SiteDefinition
+from load.site import SiteDefinition
 from load.workloads import vote
 from load.workloads.lobsters.bulk_load import load as load_lobsters
 from load.workloads.lobsters.dataset import LobstersSize

@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-from load.sides.side import SiteDefinition, SiteView
+from load.site import SiteDefinition, SiteView
 from load.workloads.vote import SCHEMA, STORY_WITH_VOTES
 
 PAGE = 25

@@ -13,7 +13,7 @@ import psycopg
 
 from load.plain_http import PlainClient
 from load.postgres_log import log_end
-from load.sides.side import SiteDefinition, SiteView
+from load.site import SiteDefinition, SiteView
 
 VIEW = "counter"
 SQL = (

@@ -11,7 +11,7 @@ from random import Random
 import psycopg
 
 from load.driver.visit import READS, HttpCall, Visit, get, read_keys, write
-from load.sides.side import SiteDefinition, SiteView, SiteWrite
+from load.site import SiteDefinition, SiteView, SiteWrite
 from load.workloads.zipf import Zipf
 
 VIEW = "story_with_votes"

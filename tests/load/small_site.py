@@ -2,7 +2,7 @@
 
 import psycopg
 
-from load.sides.side import SiteDefinition, SiteView, SiteWrite
+from load.site import SiteDefinition, SiteView, SiteWrite
 
 STORIES = 20
 

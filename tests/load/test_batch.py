@@ -7,7 +7,7 @@ import pytest
 
 from load.experiments.batch import KEYS, Case, Turn, cases_of, report, run
 from load.experiments.batch_clients import BatchRate, BatchRun, RedisConnection, ServiceSocket, measure
-from load.experiments.experiment import RunConditions
+from load.processes import RunConditions
 from load.programs import REDIS
 from load.report.figures import Figure
 from load.sides.cache_servers import free_port

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from load.driver.visit import READS, HttpCall, HttpReply, Visit
-from load.sides.side import SiteView
+from load.site import SiteView
 from load.workloads.lobsters.bulk_load import load
 from load.workloads.lobsters.dataset import LobstersSite, LobstersSize, site, tables
 from load.workloads.lobsters.site import WRITES, lobsters, views

@@ -3,7 +3,6 @@
 import pytest
 
 from load.experiments import shard_scale
-from load.experiments.experiment import RunConditions
 from load.experiments.shard_scale_model import Machines, parts_of
 from load.experiments.shard_scale_report import (
     ALONE,
@@ -28,6 +27,7 @@ from load.experiments.shard_scale_report import (
     table_of_costs,
     tables_of_turns,
 )
+from load.processes import RunConditions
 from load.report.figures import Figure, Skipped
 
 MIXES = mixes(1000, 0.02, 50, 0.05)

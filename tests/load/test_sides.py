@@ -17,8 +17,9 @@ from load.sides.direct import direct
 from load.sides.empty import empty
 from load.sides.materialized_view import materialized_view
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SiteView, StartSide, UpstreamDatabase
+from load.sides.side import Side, StartSide, UpstreamDatabase
 from load.sides.upquery import upquery
+from load.site import SiteView
 from tests.fixtures.service import until
 from tests.load.small_site import SITE, STORIES, load_rows
 

@@ -3,7 +3,7 @@
 import pytest
 
 from load.experiments import soak
-from load.experiments.experiment import RunConditions
+from load.processes import RunConditions
 from load.report.figures import Figure
 from load.workloads.vote import VoteSpec
 

@@ -48,6 +48,18 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "postgres": {"expressions", "syntax"},
         "mysql": {"expressions", "syntax"},
     },
+    "load": {
+        "peers": set(),
+        "sides": {"peers"},
+        "driver": {"sides"},
+        "report": {"driver"},
+        "subscribers": set(),
+        "workloads": {"driver", "sides"},
+        "traces": {"driver", "sides", "workloads"},
+        "micro": {"traces"},
+        "experiments": {"driver", "micro", "report", "sides", "subscribers", "traces", "workloads"},
+        "figures": {"report", "sides"},
+    },
     "service": {
         folder: {lower for below in SERVICE[:floor] for lower in below}
         for floor, folders in enumerate(SERVICE)
@@ -94,7 +106,7 @@ def test_folders_and_root_modules_are_in_no_cycle(package: str) -> None:
     assert_no_cycle(units(package))
 
 
-@pytest.mark.parametrize("package", ["api_schemas", "cdc", "service"])
+@pytest.mark.parametrize("package", ["api_schemas", "cdc", "load", "service"])
 def test_no_folders_import_each_other(package: str) -> None:
     """Folders at any depth; modules at a package's root count as one folder each."""
     known = {source.path.removesuffix(".py").replace("/", "."): source for source in sources_of(package)}

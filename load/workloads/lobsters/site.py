@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 
-from load.sides.side import SiteDefinition, SiteView, SiteWrite
+from load.site import SiteDefinition, SiteView, SiteWrite
 from load.workloads.lobsters.bulk_load import schema_sql
 
 #: The type of every parameter, by name.

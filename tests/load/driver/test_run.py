@@ -6,7 +6,7 @@ import pytest
 
 from load.driver.outcome import RunOutcome
 from load.driver.run import GeneratorError, run_load
-from load.experiments.experiment import RunConditions
+from load.processes import RunConditions
 from load.sides.side import Side
 from tests.load.driver.echo_server import running_echo
 from tests.load.driver.workloads import Faulty, OneView, Rounds

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from load.driver.search import highest_rate, why_not
-from load.experiments.experiment import RunConditions
+from load.processes import RunConditions
 from load.sides.side import Side
 from tests.load.driver.echo_server import running_echo
 from tests.load.driver.workloads import OneView

@@ -3,7 +3,7 @@
 import pytest
 
 from load.peers.materialized_sql import Materialized, UnsuitableError, materialized
-from load.sides.side import SiteView
+from load.site import SiteView
 
 
 def view(sql: str) -> SiteView:

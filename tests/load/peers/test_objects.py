@@ -3,7 +3,7 @@
 import pytest
 
 from load.peers.objects import of_one, reads_of_each, together
-from load.sides.side import SiteView
+from load.site import SiteView
 
 
 def test_a_list_of_objects_is_many_views_of_one() -> None:

@@ -6,7 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from load.report.figures import Figure, Measurement, Result, Skipped, number, show, to_json
+from load.progress import number
+from load.report.figures import Figure, Measurement, Result, Skipped, show, to_json
 
 
 def figure(median: float, goal: float | None, *, more_is_better: bool = True) -> Figure:

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 import pytest
 
 from load.driver.outcome import LatencySummary, Limit, Moment, RunOutcome
-from load.experiments.experiment import Report
 from load.report.figures import Figure, Measurement, Skipped
 from load.report.html import page
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.report.report import Report
 from load.report.runs import best_runs, narrow_table_of_runs, plots_of_runs, table_of_pages, table_of_runs
 from load.report.svg import svg
 

@@ -9,10 +9,11 @@ import typer
 from rich.console import Console
 
 from load.driver.run import GeneratorError
-from load.experiments.experiment import Report, RunConditions, Tell
+from load.processes import RunConditions, here
+from load.progress import Narrator, Tell, bar
 from load.report.figures import Figure, Measurement
-from load.report.output import here, perform
-from load.report.progress import Narrator, bar
+from load.report.output import perform
+from load.report.report import Report
 from tests.load.report.test_html import RUNS
 
 REPORT = Report("A title", "About it.", [Figure("b", "a figure", Measurement(2, 1, 3), "x", 1)], outcomes=RUNS)

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from load.driver.visit import HttpReply, Visit, get, read_keys, read_many, write
-from load.sides.side import SiteView
+from load.site import SiteView
 from load.traces import vote
 from load.traces.recorder import KEY_BYTES, Recorder, costs_of
 from load.traces.trace import Trace, TracedKey, TraceError, read_trace, write_trace

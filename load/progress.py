@@ -1,5 +1,6 @@
-"""Progress on the console: a line that changes on a terminal, occasional lines elsewhere."""
+"""Progress messages, and their console: a line that changes on a terminal, occasional lines elsewhere."""
 
+from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -8,14 +9,23 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-#: Where the console is no terminal, progress is told that often.
+#: Where the console is no terminal, progress is printed that often.
 _EVERY_S = 10.0
 #: What progress bars are drawn with: a text with one of them is progress, not news.
 BAR_DONE, BAR_LEFT = "━", "┄"
+#: Shows a progress message.
+Tell = Callable[[str], None]
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def bar(share: float, width: int = 20) -> str:
-    """A progress bar, for texts that are told."""
+    """Draws a progress bar."""
     return (BAR_DONE * round(min(1.0, share) * width)).ljust(width, BAR_LEFT)
 
 
