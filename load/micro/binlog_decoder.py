@@ -8,14 +8,11 @@ with their values as Python objects, which are not yet the texts that the engine
 time of either goes. Needs MariaDB (Debian: mariadb-server).
 """
 
-import argparse
 import asyncio
 import cProfile
-import json
-import pstats
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from cdc.change import TableLayout
@@ -23,6 +20,7 @@ from cdc.column_type import ColumnType
 from cdc.mysql import server
 from cdc.mysql.position import position_of
 from cdc.mysql.stream import MySqlStream
+from load.micro.stream_benchmark import Reader, main, stream_seconds
 
 _TABLE = (
     "CREATE OR REPLACE TABLE votes (id int PRIMARY KEY, story int NOT NULL, voter varchar(40), at datetime NOT NULL,"
@@ -68,23 +66,17 @@ PHASES: dict[str, tuple[Statements | None, Statements]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--changes", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--profile", action="store_true")
-    arguments = parser.parse_args()
+@contextmanager
+def opened(changes: int) -> Iterator[dict[str, Reader]]:
+    """The readers, on a server of their own."""
     from tests.fixtures.mariadb import start_mariadb
 
     mariadb = start_mariadb()
     try:
         options = {"host": "127.0.0.1", "port": mariadb.port, "user": "root"}
         with closing(server.connect(options, 10)) as connection:
-            bench = Bench(options, connection, arguments.changes)
-            if arguments.profile:
-                bench.profile()
-            else:
-                print(json.dumps(bench.measure(arguments.rounds)))  # noqa: T201 - the result
+            bench = Bench(options, connection, changes)
+            yield {"stream": bench.read_stream, "library": bench.read_library}
     finally:
         mariadb.discard()
 
@@ -98,67 +90,14 @@ class Bench:
         self._changes = changes
         self._execute("CREATE DATABASE bench", "USE bench")
 
-    def measure(self, rounds: int) -> dict[str, Any]:
-        """Changes per second of CPU, the best round of each."""
-        best: dict[str, float] = {}
-        for _ in range(rounds):
-            for phase in PHASES:
-                for name, seconds in (("stream", self._stream(phase)), ("library", self._library(phase))):
-                    key = f"{name}_{phase}_per_s"
-                    best[key] = max(best.get(key, 0.0), self._changes / seconds)
-        return {name: round(rate) for name, rate in best.items()}
-
-    def profile(self) -> None:
-        for phase in PHASES:
-            for reader in (self._stream, self._library):
-                print(f"── {reader.__name__}: {phase}")  # noqa: T201 - the result
-                profile = cProfile.Profile()
-                reader(phase, profile)
-                pstats.Stats(profile).sort_stats("tottime").print_stats(14)
-
-    def _execute(self, *statements: str) -> None:
-        with self._connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-
-    def _write(self, phase: str) -> Place:
-        """Writes what is measured; returns where it ends."""
-        self._execute(*PHASES[phase][1](self._changes))
-        return server.current_end(self._connection)
-
-    def _prepare(self, phase: str) -> None:
-        before = PHASES[phase][0]
-        self._execute(_TABLE, *(before(self._changes) if before else ()))
-
-    def _stream(self, phase: str, profile: cProfile.Profile | None = None) -> float:
-        """CPU seconds of the change stream."""
-
-        async def read() -> float:
-            source = MySqlStream(self._options, lambda: {"bench.votes": _LAYOUT})
-            await source.start()
-            end = position_of(*await asyncio.to_thread(self._write, phase))
-            found = position = 0
-            started = time.process_time()
-            if profile is not None:
-                profile.enable()
-            while position < end:
-                batch = await source.next_batch()
-                position = batch.position
-                for transaction in batch.transactions:
-                    change = transaction.tables["bench.votes"]
-                    found += max(len(change.added), len(change.removed))
-            if profile is not None:
-                profile.disable()
-            seconds = time.process_time() - started
-            await source.close()
-            assert found == self._changes, found
-            return seconds
-
+    def read_stream(self, phase: str, profile: cProfile.Profile | None) -> float:
         self._prepare(phase)
-        return asyncio.run(read())
+        stream = MySqlStream(self._options, lambda: {"bench.votes": _LAYOUT})
+        return asyncio.run(
+            stream_seconds(stream, "bench.votes", self._changes, lambda: position_of(*self._write(phase)), profile)
+        )
 
-    def _library(self, phase: str, profile: cProfile.Profile | None = None) -> float:
-        """CPU seconds of the library."""
+    def read_library(self, phase: str, profile: cProfile.Profile | None) -> float:
         from pymysqlreplication import BinLogStreamReader, row_event  # type: ignore[import-untyped]
 
         self._prepare(phase)
@@ -187,6 +126,20 @@ class Bench:
         assert found == self._changes, found
         return seconds
 
+    def _execute(self, *statements: str) -> None:
+        with self._connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def _write(self, phase: str) -> Place:
+        """Writes what is measured; returns where it ends."""
+        self._execute(*PHASES[phase][1](self._changes))
+        return server.current_end(self._connection)
+
+    def _prepare(self, phase: str) -> None:
+        before = PHASES[phase][0]
+        self._execute(_TABLE, *(before(self._changes) if before else ()))
+
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, PHASES, opened)

@@ -7,19 +7,17 @@ An embedded PostgreSQL of its own writes a phase first: single-row transactions,
 time goes.
 """
 
-import argparse
 import asyncio
 import cProfile
-import json
-import pstats
-import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 
 from cdc.change import TableLayout
 from cdc.postgres.position import parse_lsn
 from cdc.postgres.stream import PostgresStream, create_publication_sql
+from load.micro.stream_benchmark import Reader, main, stream_seconds
 
 _TABLE = (
     "DROP TABLE IF EXISTS votes",
@@ -42,21 +40,14 @@ PHASES = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--changes", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--profile", action="store_true")
-    arguments = parser.parse_args()
+@contextmanager
+def opened(changes: int) -> Iterator[dict[str, Reader]]:
+    """The stream's reader, on a server of its own."""
     from tests.fixtures.postgres import discard_server, start_server
 
     server = start_server()
     try:
-        bench = Bench(server.url, arguments.changes)
-        if arguments.profile:
-            bench.profile()
-        else:
-            print(json.dumps(bench.measure(arguments.rounds)))  # noqa: T201 - the result
+        yield {"stream": Bench(server.url, changes).read_stream}
     finally:
         discard_server(server)
 
@@ -69,33 +60,15 @@ class Bench:
         self._changes = changes
         self._execute(create_publication_sql("bench"))
 
-    def measure(self, rounds: int) -> dict[str, Any]:
-        """Changes per second of CPU, the best round of each."""
-        best: dict[str, float] = {}
-        for _ in range(rounds):
-            for phase in PHASES:
-                best[phase] = max(best.get(phase, 0.0), self._changes / asyncio.run(self._read(phase)))
-        return {f"stream_{phase}_per_s": round(rate) for phase, rate in best.items()}
-
-    def profile(self) -> None:
-        for phase in PHASES:
-            print(f"── {phase}")  # noqa: T201 - the result
-            profile = cProfile.Profile()
-            asyncio.run(self._read(phase, profile))
-            pstats.Stats(profile).sort_stats("tottime").print_stats(14)
-
-    def _execute(self, *statements: str) -> None:
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement.encode())
-
-    def _prepare(self, phase: str) -> None:
+    def read_stream(self, phase: str, profile: cProfile.Profile | None) -> float:
         self._execute("SET client_min_messages = warning", *_TABLE)
         if PHASES[phase][0]:
             self._execute(_ROWS.format(first=0, last=self._changes - 1))
+        stream = PostgresStream(self._url, "bench", lambda: {"public.votes": TableLayout(_COLUMNS)})
+        return asyncio.run(stream_seconds(stream, "public.votes", self._changes, lambda: self._write(phase), profile))
 
     def _write(self, phase: str) -> int:
-        """Writes what is measured; returns where it ends."""
+        """Write what is measured; returns where it ends."""
         _, size, statement = PHASES[phase]
         self._execute(
             "SET synchronous_commit = off",
@@ -107,31 +80,11 @@ class Bench:
         assert row is not None
         return parse_lsn(row[0])
 
-    async def _read(self, phase: str, profile: cProfile.Profile | None = None) -> float:
-        """CPU seconds of the change stream."""
-        self._prepare(phase)
-        source = PostgresStream(self._url, "bench", lambda: {"public.votes": TableLayout(_COLUMNS)})
-        await source.start()
-        end = await asyncio.to_thread(self._write, phase)
-        found = position = 0
-        started = time.process_time()
-        if profile is not None:
-            profile.enable()
-        while position < end:
-            batch = await source.next_batch()
-            position = batch.position
-            for transaction in batch.transactions:
-                change = transaction.tables["public.votes"]
-                found += max(len(change.added), len(change.removed))
-            if found == self._changes:
-                source.request_position()
-        if profile is not None:
-            profile.disable()
-        seconds = time.process_time() - started
-        await source.close()
-        assert found == self._changes, found
-        return seconds
+    def _execute(self, *statements: str) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, PHASES, opened)

@@ -48,7 +48,7 @@ _REFRESH_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DemoOptions:
     """What was asked for on the command line."""
 
     port: int | None = None
@@ -83,11 +83,11 @@ def demo(
     guarded: Annotated[bool, typer.Option("--guarded", help="Require a token, and print one.")] = False,
 ) -> None:
     """Run a news site on an embedded PostgreSQL, its views and a write load. Ctrl-C stops all of it."""
-    options = Options(port, admin_port, workers, load, rate, check, rounds, as_json, guarded)
+    options = DemoOptions(port, admin_port, workers, load, rate, check, rounds, as_json, guarded)
     raise typer.Exit(run(options))
 
 
-def run(options: Options) -> int:
+def run(options: DemoOptions) -> int:
     """Run the demo until it is interrupted or its check is done. Returns the exit code."""
     console = Console(stderr=options.as_json)
     try:
@@ -111,7 +111,7 @@ def run(options: Options) -> int:
 class _Demo:
     """One run of the demo. What is started goes onto `stack`, which stops it in the opposite order."""
 
-    def __init__(self, options: Options, console: Console, stack: ExitStack) -> None:
+    def __init__(self, options: DemoOptions, console: Console, stack: ExitStack) -> None:
         self._options = options
         self._console = console
         self._stack = stack
