@@ -28,7 +28,7 @@ class UpstreamSnapshot(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether no transaction is unsure."""
+        """True if no transaction is unsure."""
         ...
 
     def sees(self, transaction: int, end: int) -> bool:

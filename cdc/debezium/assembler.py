@@ -290,7 +290,7 @@ class DebeziumAssembler:
 
     @property
     def has_waiting_truncate(self) -> bool:
-        """Whether a TRUNCATE waits for a later transaction, or for `settle`."""
+        """True if a TRUNCATE waits for a later transaction, or for `settle`."""
         return bool(self._truncates) and not self._queue
 
     def _seen(self, pending: PendingTransaction, event: End) -> bool:

@@ -35,12 +35,12 @@ class Receiver:
 
     @property
     def joined(self) -> bool:
-        """Whether it receives batches."""
+        """True if it receives batches."""
         return self._early is None
 
     @property
     def full(self) -> bool:
-        """Whether its buffer exceeds the limit, so that the stream has to wait."""
+        """True if its buffer exceeds the limit, so that the stream has to wait."""
         return self._writer.transport.get_write_buffer_size() > AHEAD_BYTES
 
     async def requests(self) -> list[Request] | None:

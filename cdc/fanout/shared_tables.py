@@ -39,7 +39,7 @@ class _NoticeLog(Generic[R]):
 
     @property
     def fatal(self) -> bool:
-        """Whether the table's rows are no longer delivered."""
+        """True if the table's rows are no longer delivered."""
         return not all(notice.columns for notice in self.notices)
 
     def has_reached(self, receiver: R, layout: TableLayout) -> bool:

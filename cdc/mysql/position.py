@@ -60,7 +60,7 @@ class BinlogSnapshot:
 
     @property
     def exact(self) -> bool:
-        """Whether no transaction is unsure."""
+        """True if no transaction is unsure."""
         return self.seen == self.position
 
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a transaction is its position)

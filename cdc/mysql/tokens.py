@@ -125,7 +125,7 @@ class TokenReader:
 
     @property
     def at_end(self) -> bool:
-        """Whether all tokens have been read."""
+        """True if all tokens have been read."""
         return self._at >= len(self._tokens)
 
     def peek(self) -> str:

@@ -133,7 +133,7 @@ class Decoder:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction has been decoded in part."""
+        """True if a transaction has been decoded in part."""
         return self._open
 
     def follow(self, layouts: Mapping[str, TableLayout]) -> None:
