@@ -144,7 +144,7 @@ class CollationWords:
             raise ValueError("weights of several levels do not go together")
 
     def is_full(self, second: str) -> bool:
-        """Whether a unit with this weight on the second level has one on the first."""
+        """Return whether a unit with this weight on the second level has one on the first."""
         return second in self._full
 
     # --- from words to texts ----------------------------------------------------------------------------------------

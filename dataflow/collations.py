@@ -100,7 +100,8 @@ class Collation:
         return self.name.partition("_")[0]
 
     def has(self, text: str) -> bool:
-        """Whether the character set has all of a text's characters. (What else is compared with, servers refuse.)"""
+        """Return whether the character set has all of a text's characters. (What else is compared with, servers
+        refuse.)"""
         return self._characters is None or all(ord(c) in self._characters for c in text)
 
     def normal(self, text: str) -> str:

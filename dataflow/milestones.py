@@ -27,7 +27,7 @@ BYTES = 1 << 14
 
 
 def is_milestone(position: Position) -> bool:
-    """Whether it is one."""
+    """Return whether it is one."""
     return not position % BYTES
 
 

@@ -66,7 +66,7 @@ class Backfills:
         return [*loads, *self._derivations.under_way.values()]
 
     def working(self, applied: Position) -> bool:
-        """Whether anything can go on."""
+        """Return whether anything can go on."""
         return bool(self._ready(applied))
 
     def work(self, rows: int, applied: Position) -> Ended | None:

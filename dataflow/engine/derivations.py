@@ -97,7 +97,7 @@ class BlockSupply(Supply):
         return self._join.rows(combinations)
 
     def counts(self, combination: Combination) -> bool:
-        """Whether a combination's driving row is not pending."""
+        """Return whether a combination's driving row is not pending."""
         return combination[self._driver] not in self._pending
 
     def delta(self, deltas: Mapping[NodeId, Delta], changes: Sequence[InputChange | None]) -> Delta:
@@ -293,7 +293,7 @@ class Derivations:
                 self.abandon(derivation)
 
     def reads(self, node: Stored) -> bool:
-        """Whether something is being derived from a node."""
+        """Return whether something is being derived from a node."""
         return any(node in derivation.supply.inputs for derivation in self.under_way.values())
 
     def lost(self, node: Stored) -> None:

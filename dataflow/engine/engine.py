@@ -321,7 +321,7 @@ class Engine:
 
     @property
     def working(self) -> bool:
-        """Whether a `Work` would do something now."""
+        """True if a `Work` would do something now."""
         return self._backfills.working(self.applied)
 
     def loading(self) -> list[LoadState]:
@@ -334,7 +334,7 @@ class Engine:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the last `EvictSome` found nothing that may go, neither a key of a view nor what was left behind."""
+        """True if the last `EvictSome` found nothing that may go, neither a key of a view nor what was left behind."""
         return self._budget.exhausted
 
     @property

@@ -71,7 +71,7 @@ class Evictions:
                 self.evict_all(node)
 
     def has_dependents(self, node: Stored, columns: Cover, key: Key) -> bool:
-        """Whether anything that is covered depends on `key`, or may: not all of very many rows are asked."""
+        """Return whether anything that is covered depends on `key`, or may: not all of very many rows are asked."""
         for dependent in node.dependents:
             if dependent.use.covers[dependent.position] == columns and _may_be_read(dependent, columns, key):
                 return True
@@ -148,7 +148,7 @@ def keys_looking_up(use: RouteUse, position: int, key: Key, most_rows: int | Non
 
 
 def _is_read(dependent: Dependent, columns: Cover, key: Key) -> bool:
-    """Whether `_target_keys` has any, or there are too many rows to say."""
+    """Return whether `_target_keys` has any, or there are too many rows to say."""
     use = dependent.use
     coverage = use.target.coverage_of(use.columns)
     if not coverage.keys or not columns:
@@ -194,7 +194,7 @@ def _looking_up(use: RouteUse, position: int, key: Key, rows: Iterable[Row]) -> 
 
 
 def _may_look_up(use: RouteUse, position: int, combination: Combination, key: Key) -> bool:
-    """Whether the inputs that are bound agree with `key`; an input that is not bound is taken to agree."""
+    """Return whether the inputs that are bound agree with `key`; an input that is not bound is taken to agree."""
     for part, source in zip(key, use.covered_sources(position), strict=True):
         if combination[source.input] is not None and use.block.join.value_at(source, combination) != part:
             return False
@@ -209,7 +209,7 @@ def driven_keys(use: RouteUse, combination: Combination) -> list[Key]:
 
 
 def _drives(use: RouteUse, combination: Combination) -> bool:
-    """Whether `driven_keys` has any."""
+    """Return whether `driven_keys` has any."""
     part = _driving_part(use, combination)
     return part is not None and use.target.coverage_of(use.columns).agrees(use.key_positions, part)
 

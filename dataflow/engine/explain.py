@@ -103,7 +103,8 @@ class Explanation:
 
     @property
     def estimated_bytes(self) -> int | None:
-        """What all that is kept whole takes, the view and what it reads; None if nothing is, or it is not known."""
+        """Estimated bytes of everything fully materialized, the view and its inputs; None if nothing is, or it is not
+        known."""
         whole: list[Relation] = [node.relation for node in self.kept_whole]
         sizes = [estimated_bytes(relation, self._catalog) for relation in whole]
         known = [size for size in sizes if size is not None]
@@ -167,7 +168,7 @@ class Explanation:
     # The view
 
     def lines(self) -> Iterator[str]:
-        """What is said of the view as a whole."""
+        """Yield the lines about the view as a whole."""
         view, names = self.view, column_names(self.view.relation, self._catalog)
         whole = f" {_capital(size_text(view.relation, self._catalog))}." if self._leaf.full else ""
         yield f"incremental, {self.materialization}: {self.reason}{whole}"
@@ -236,7 +237,7 @@ class Explanation:
         return "\n".join(lines) + "\n"
 
     def json(self) -> dict[str, Any]:
-        """The same as a dictionary of strings, numbers, lists and dictionaries."""
+        """Return the explanation as a dictionary of strings, numbers, lists and dictionaries."""
         found = [(k, False) for k in self.lookups()] + [(k, True) for k in self.part_lookups()]
         return {
             "view": self.view.name,
@@ -309,7 +310,7 @@ def explain_text(view: View, catalog: Catalog) -> str:
 
 
 def explain_json(view: View, catalog: Catalog) -> dict[str, Any]:
-    """The same as a dictionary of strings, numbers, lists and dictionaries."""
+    """Return the explanation as a dictionary of strings, numbers, lists and dictionaries."""
     return Explanation(view, catalog).json()
 
 

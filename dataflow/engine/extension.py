@@ -50,7 +50,7 @@ class KeyUpqueries(Protocol):
     """Part of `upquery.Upqueries` that extensions use."""
 
     def ensure(self, node: Stored, columns: Columns, key: Key) -> bool:
-        """Whether a whole key is covered now; if not, the flights it needs are noted."""
+        """Return whether a whole key is covered now; if not, the flights it needs are noted."""
         ...
 
     def want(self, node: Stored, columns: Columns, key: Key, part: Part | None = None) -> None:
@@ -78,7 +78,7 @@ class Extensions:
         self._emit = effects
 
     def ensure(self, leaf: Leaf, key: Key, goal: Goal) -> bool:
-        """Whether the goal is met now; if not, the flights it needs are noted."""
+        """Return whether the goal is met now; if not, the flights it needs are noted."""
         if self._met(leaf, key, goal):
             return True
         use = self._use(leaf)
@@ -155,7 +155,7 @@ class Extensions:
 
 
 def _holds(sizes: KeySizes, coverage: OrderedCoverage, key: Key, more: list[Row]) -> bool:
-    """Whether a key may have these rows beside those that it has."""
+    """Return whether a key may have these rows beside those that it has."""
     size_bytes = coverage.keys.get(key, 0) + sampled_bytes(more)
     return sizes.limits.hold(sizes.rows.get(key, 0) + len(more), size_bytes)
 

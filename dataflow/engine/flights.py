@@ -55,7 +55,7 @@ class LookupQuery(UpstreamQuery[LookupDone]):
 
     @property
     def of_everything(self) -> bool:
-        """Whether it reads all rows."""
+        """True if it reads all rows."""
         return not self.columns and self.part is None
 
     def flight_keys(self) -> Iterator[FlightKey]:

@@ -291,7 +291,7 @@ class Graph:
 
 
 def _has_default_rows(relation: Relation) -> bool:
-    """Whether keys have rows that are made of none: aggregates without GROUP BY, by parameters."""
+    """Return whether keys have rows that are made of none: aggregates without GROUP BY, by parameters."""
     own = isinstance(relation, Aggregate) and relation.scalar and bool(relation.group)
     return own or any(map(_has_default_rows, inputs_of(relation)))
 

@@ -19,7 +19,7 @@ from dataflow.types import Columns, Delta, Key, NodeId, Row
 
 
 def covered_or_subsumed(node: InnerNode, columns: Columns, key: Key, counters: "Counter[str]") -> bool:
-    """Whether `key` is covered, if need be by covering in its own right what a covered part of it makes known.
+    """Return whether `key` is covered, if need be by covering in its own right what a covered part of it makes known.
 
     Only over a chain: elsewhere the key's own route would have to be covered too.
     """

@@ -20,11 +20,11 @@ class KeyLimits:
     bytes: int | None = None
 
     def hold(self, rows: int, size_bytes: int) -> bool:
-        """Whether a key with so many rows, of so many bytes, may be stored."""
+        """Return whether a key with so many rows, of so many bytes, may be stored."""
         return (self.rows is None or rows <= self.rows) and (self.bytes is None or size_bytes <= self.bytes)
 
     def hold_rows(self, rows: Sequence[Row]) -> bool:
-        """Whether a key with these rows may be stored."""
+        """Return whether a key with these rows may be stored."""
         return self.hold(len(rows), 0 if self.bytes is None else sampled_bytes(rows))
 
 

@@ -92,7 +92,7 @@ class Load:
         return next(self.sent.flight_keys())
 
     def is_ready(self, applied: Position) -> bool:
-        """Whether it can catch up."""
+        """Return whether it can catch up."""
         return self.complete and applied >= self.begun.bound
 
     def note(self, deltas: Iterable[TableDelta]) -> bool:

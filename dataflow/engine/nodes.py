@@ -218,11 +218,11 @@ class Stored(ABC):
         """Coverage by the columns, or the order, of its keys."""
 
     def covered(self, columns: Columns, key: Key) -> bool:
-        """Whether all of `key` is covered."""
+        """Return whether all of `key` is covered."""
         return key in self.coverage_of(columns).keys
 
     def holds(self, cover: Cover, key: Key) -> bool:
-        """Whether something of `key` is covered: all of it, or some intervals."""
+        """Return whether something of `key` is covered: all of it, or some intervals."""
         return key in self.coverage_of(cover).keys
 
 
@@ -303,7 +303,7 @@ class Store(InnerNode):
         self.materialization.extend(cover, key, interval, rows)
 
     def knows_whole(self, columns: Columns, key: Key) -> bool:
-        """Whether all rows under `key` are known because it is covered whole."""
+        """Return whether all rows under `key` are known because it is covered whole."""
         coverage = self.materialization.coverage.get(columns)
         return coverage is not None and key in coverage.keys
 
@@ -429,7 +429,7 @@ class Leaf(Stored):
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is to be computed for it: it is broken, or in quarantine."""
+        """True if nothing is to be computed for it: it is broken, or in quarantine."""
         return self.broken is not None or self.quarantine is not None
 
     def measure(self) -> int:

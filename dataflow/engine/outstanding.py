@@ -38,7 +38,7 @@ class UpstreamAnswer(Protocol):
 
     @property
     def bound(self) -> Position:
-        """Where everything that the snapshot sees is in the stream."""
+        """Position at which everything that the snapshot sees is in the stream."""
         ...
 
 
@@ -67,21 +67,21 @@ class UpstreamQuery(ABC, Generic[AnswerT]):
 
     @property
     def follows_stream(self) -> bool:
-        """Whether its answer has a position in the stream."""
+        """True if its answer has a position in the stream."""
         return True
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether it runs upstream."""
+        """True if it runs upstream."""
         return self.answer is None and not self.paused
 
     @property
     def keeps_ring(self) -> bool:
-        """Whether the ring keeps what its answer may not include."""
+        """True if the ring keeps what its answer may not include."""
         return self.follows_stream and not self.paused
 
     def is_due(self, applied: Position) -> bool:
-        """Whether its answer can be used when the stream is at `applied`."""
+        """Return whether its answer can be used when the stream is at `applied`."""
         answer = self.answer
         return answer is not None and (applied >= answer.bound or not self.follows_stream)
 
@@ -127,7 +127,7 @@ class Outstanding(Generic[IdT, QueryT]):
                     query.pause()
 
     def admits(self, query: QueryT, snapshot: Snapshot) -> bool:
-        """Whether a snapshot sees everything of the query's tables that the stream does not bring."""
+        """Return whether a snapshot sees everything of the query's tables that the stream does not bring."""
         return self._barrier.sees_enough(snapshot, query.tables)
 
     def resumed_queries(self, snapshot: Snapshot) -> Iterator[tuple[QueryT, bool]]:

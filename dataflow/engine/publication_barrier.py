@@ -49,8 +49,8 @@ class PublicationBarrier:
                 self._ring.join(table, bound)
 
     def sees_enough(self, snapshot: Snapshot, tables: frozenset[str]) -> bool:
-        """Whether the snapshot sees all that the stream does not bring of `tables`. Of such a one the bound is noted:
-        when the stream has reached it, the tables have joined."""
+        """Return whether the snapshot sees all that the stream does not bring of `tables`. Of such a one the bound is
+        noted: when the stream has reached it, the tables have joined."""
         joined = tables & self._barriers.keys()
         return self.covers_start(snapshot) and all(snapshot.finished(self._barriers[t]) for t in joined)
 
@@ -67,5 +67,5 @@ class PublicationBarrier:
         return sees
 
     def covers_start(self, snapshot: Snapshot) -> bool:
-        """Whether the snapshot sees all from before the stream."""
+        """Return whether the snapshot sees all from before the stream."""
         return self._start is not None and snapshot.covers(self._start)

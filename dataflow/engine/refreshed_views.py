@@ -96,7 +96,7 @@ class RefreshRead:
 
     @property
     def alone(self) -> bool:
-        """Whether it wants one refreshed key and nothing else."""
+        """True if it wants one refreshed key and nothing else."""
         return len(self.keys) == 1 and not self.demand.wants
 
 
@@ -123,7 +123,7 @@ class Fetch(UpstreamQuery[RefreshDone]):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it goes on: for a read or a subscription, or since the key is hot."""
+        """True if it goes on: for a read or a subscription, or since the key is hot."""
         return bool(self.waiting) or self.hot or self.key in self.leaf.pins
 
 
@@ -217,7 +217,7 @@ class RefreshedViews:
         self._pursue(read)
 
     def confirm(self, read_id: ReadId) -> bool:
-        """Whether the refreshed keys of a read are (still) covered, now that all else it wants is; else they are
+        """Return whether the refreshed keys of a read are (still) covered, now that all else it wants is; else they are
         fetched again."""
         read = self.reads.get(read_id)
         if read is None:
@@ -454,7 +454,7 @@ class RefreshedViews:
             self._want(leaf, key).hot = True
 
     def _evict(self, leaf: RefreshLeaf, key: Key) -> bool:
-        """Whether the key was hot."""
+        """Return whether the key was hot."""
         leaf.coverage.discard(key)
         leaf.counts.evicted += 1
         self._emit(LeafEvict(leaf.view_id, key))

@@ -154,7 +154,7 @@ class Ring:
 
 
 def may_trim_by(arrived: int, oldest_issue: int | None) -> bool:
-    """Whether a snapshot that arrived then was taken before every lookup in flight was issued."""
+    """Return whether a snapshot that arrived then was taken before every lookup in flight was issued."""
     return oldest_issue is None or arrived < oldest_issue
 
 

@@ -83,7 +83,7 @@ class Demand:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits for it."""
+        """True if nobody waits for it."""
         return self.hot or self.behind
 
 
@@ -156,7 +156,7 @@ class Upqueries:
 
     @property
     def met_oversized(self) -> bool:
-        """Whether the last attempt met a key that is too large to be stored."""
+        """True if the last attempt met a key that is too large to be stored."""
         return self._too_large
 
     def finish(self, demand: Demand) -> None:
@@ -182,7 +182,7 @@ class Upqueries:
         return _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched) + left
 
     def is_fetched(self, node: Stored, cover: Cover, key: Key) -> bool:
-        """Whether a demand that is not met yet has fetched a key, or something is being derived from it."""
+        """Return whether a demand that is not met yet has fetched a key, or something is being derived from it."""
         return (node.id, cover, key) in self._fetched or (cover == () and self._derivations.reads(node))
 
     def landed(self, flights: Collection[FlightKey], rows: int) -> list[Demand]:
@@ -209,7 +209,7 @@ class Upqueries:
         return [flight for flight in left if flight not in self._waiting]
 
     def is_awaited(self, flight: FlightKey) -> bool:
-        """Whether any demand waits for a flight."""
+        """Return whether any demand waits for a flight."""
         return flight in self._waiting
 
     def waiting_for(self, flight: FlightKey) -> list[Demand]:
@@ -219,7 +219,7 @@ class Upqueries:
     # Filling
 
     def ensure(self, node: Stored, columns: Columns, key: Key) -> bool:
-        """Whether `key` is covered now; if not, the flights it needs are noted."""
+        """Return whether `key` is covered now; if not, the flights it needs are noted."""
         if node.covered(columns, key):
             return True
         if isinstance(node, Leaf) and self._is_oversized(node, columns, key):

@@ -37,9 +37,9 @@ class Policy(Protocol[Item]):
         ...
 
     def is_hot(self, item: Item) -> bool:
-        """Whether `item` was read recently since it was filled, so that it should be filled again at once if it is
-        lost. At most as many such fills are useless as there are reads. To be called before `forget`; an absent item is
-        not hot."""
+        """Return whether `item` was read recently since it was filled, so that it should be filled again at once if it
+        is lost. At most as many such fills are useless as there are reads. To be called before `forget`; an absent item
+        is not hot."""
         ...
 
     def state_bytes(self) -> int:

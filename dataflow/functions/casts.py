@@ -308,7 +308,7 @@ def _to_scale(text: str, precision: int, scale: int) -> str:
 
 
 def castable(source: SqlType, target: SqlType) -> bool:
-    """Whether the cast is known and exact."""
+    """Return whether the cast is known and exact."""
     try:
         cast_function(source, target)
     except ValueError:

@@ -126,7 +126,7 @@ def _comparison(call: Call, compile_: Compile) -> Function:
 
 
 def comparison_holds(call: Call, compile_: Compile) -> Predicate:
-    """Whether a comparison is TRUE."""
+    """Compile a comparison into a predicate: whether it is TRUE."""
     compare = OPERATORS[call.function]
     left, right, left_form, right_form = _sides(call, call.function, compile_)
     constant = call.arguments[1]

@@ -5,7 +5,8 @@ from dataflow.types.registry import named
 
 
 def implicit(source: str, target: str) -> bool:
-    """Whether a value of base type `source` is taken where `target` is expected (``pg_cast.castcontext = 'i'``)."""
+    """Return whether a value of base type `source` is taken where `target` is expected (``pg_cast.castcontext =
+    'i'``)."""
     return source == target or target in named(source).implicit
 
 
@@ -15,7 +16,7 @@ def category(type_name: str) -> str:
 
 
 def preferred(type_name: str) -> bool:
-    """Whether the type is the preferred one of its category."""
+    """Return whether the type is the preferred one of its category."""
     return named(type_name).preferred
 
 

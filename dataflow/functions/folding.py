@@ -25,7 +25,7 @@ def upper(folding: str, text: str) -> str:
 
 
 def folds_ascii_plainly(folding: str) -> bool:
-    """Whether ASCII letters fold to each other and to nothing else: not so in Turkish."""
+    """Return whether ASCII letters fold to each other and to nothing else: not so in Turkish."""
     exceptions = folding.partition(":")[2]
     return bool(folding) and not any(c.isascii() for triple in _triples(exceptions) for c in triple[1])
 

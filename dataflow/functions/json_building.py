@@ -27,7 +27,7 @@ _PLAIN = frozenset(
 
 
 def plain(sql_type: SqlType) -> bool:
-    """Whether it is known of a type that its values are their texts to arrays and JSON."""
+    """Return whether it is known of a type that its values are their texts to arrays and JSON."""
     return sql_type.kind in ("base", "enum") or sql_type.sql in _PLAIN
 
 

@@ -31,7 +31,7 @@ class _Piece(Protocol):
     def length(self) -> int: ...
 
     def at(self, text: str, position: int) -> bool:
-        """Whether it is at that place of the text."""
+        """Return whether it is at that place of the text."""
         ...
 
     def find(self, text: str, start: int, end: int) -> int:

@@ -66,7 +66,7 @@ def interval_of(months: int, day_count: int, time_us: int) -> str:
 
 
 def is_interval(months: int, day_count: int, time_us: int) -> bool:
-    """Whether the fields fit. The largest ones stand for the infinities."""
+    """Return whether the fields fit. The largest ones stand for the infinities."""
     if not (-_INT4 <= months < _INT4 and -_INT4 <= day_count < _INT4 and -_INT8 <= time_us < _INT8):
         return False
     return (months, day_count, time_us) not in ((_INT4 - 1, _INT4 - 1, _INT8 - 1), (-_INT4, -_INT4, -_INT8))

@@ -20,7 +20,7 @@ class Accumulator(Protocol):
 
     @property
     def grows(self) -> bool:
-        """Whether it holds more the more values it has."""
+        """True if it holds more the more values it has."""
         ...
 
     def state_bytes(self) -> int:

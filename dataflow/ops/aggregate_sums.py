@@ -367,7 +367,7 @@ class IntervalSum:
 
 
 def _fits(lowest: Sequence[int], highest: Sequence[int]) -> bool:
-    """Whether parts from the lowest ones to the highest are those of intervals."""
+    """Return whether parts from the lowest ones to the highest are those of intervals."""
     return all(
         least <= low and high <= most for least, low, high, most in zip(_LEAST, lowest, highest, _MOST, strict=True)
     )

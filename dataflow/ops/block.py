@@ -123,7 +123,7 @@ class BlockJoin:
         return None if None in key else key
 
     def matches(self, step: Step, combination: Combination, row: Row) -> bool:
-        """Whether `row` of the step's input meets the step's further equalities."""
+        """Return whether `row` of the step's input meets the step's further equalities."""
         for own, source in step.checks:
             value = self.value_at(source, combination)
             if value is None or value != self._normalized(step.input, own, row[own]):
@@ -159,7 +159,7 @@ class BlockJoin:
         return [self.condition(parts) for parts in conditions(self.block, order)]
 
     def condition(self, parts: Sequence[Scalar]) -> Condition | None:
-        """Whether all of these parts of the predicate are TRUE; None without any."""
+        """Return the condition that all of these parts of the predicate are TRUE; None without any."""
         predicate = conjunction(parts)
         if predicate is None:
             return None

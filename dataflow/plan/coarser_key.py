@@ -41,7 +41,7 @@ def with_coarser_key(view: View, catalog: Catalog) -> View:
 
 
 def _picks_rows(view: View) -> bool:
-    """Whether all that a read says is which rows it wants."""
+    """Return whether all that a read says is which rows it wants."""
     cut = view.limit_rows is not None or view.offset_rows or view.limit_parameter or view.offset_parameter
     distinct = len(set(view.key_columns)) == len(view.parameters)
     return not (view.order or view.ranges or cut) and distinct and view.rows_for_null == ()

@@ -150,7 +150,7 @@ def column_equality(expression: Scalar) -> tuple[ColumnRef, ColumnRef] | None:
 
 
 def never_fails(expression: Scalar) -> bool:
-    """Whether the expression has a value for every row, so that asking for it early makes no error."""
+    """Return whether the expression has a value for every row, so that asking for it early makes no error."""
     if isinstance(expression, Call):
         # An enum may have got a label of which it is not known yet where it stands among the others.
         ordered_enum = expression.function in _MIRRORED and expression.arguments[0].type.kind == "enum"
@@ -159,7 +159,8 @@ def never_fails(expression: Scalar) -> bool:
 
 
 def tells_texts(expression: Scalar) -> bool:
-    """Whether the expression may tell two equal values apart (1.0 and 1.00): it reads them, and not to compare them."""
+    """Return whether the expression may tell two equal values apart (1.0 and 1.00): it reads them, and not to compare
+    them."""
     if isinstance(expression, ColumnRef):
         return expression.type.normal_form is not None
     if isinstance(expression, Literal):
@@ -176,7 +177,7 @@ def equality(left: Scalar, right: Scalar) -> Call:
 
 
 def rejects_nulls(predicate: Scalar, columns: set[int]) -> bool:
-    """Whether `predicate` cannot be TRUE when all of `columns` are NULL."""
+    """Return whether `predicate` cannot be TRUE when all of `columns` are NULL."""
     if isinstance(predicate, Literal):
         return predicate.value != "t"
     if null_of_nulls(predicate, columns):
@@ -203,7 +204,7 @@ def rejects_nulls(predicate: Scalar, columns: set[int]) -> bool:
 
 
 def null_of_nulls(expression: Scalar, columns: set[int]) -> bool:
-    """Whether `expression` is NULL when all of `columns` are."""
+    """Return whether `expression` is NULL when all of `columns` are."""
     if isinstance(expression, ColumnRef):
         return expression.index in columns
     if isinstance(expression, Literal):

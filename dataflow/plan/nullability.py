@@ -37,7 +37,7 @@ _STRICT = frozenset({"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "and"
 
 
 def never_null(relation: Relation, column: int, catalog: Catalog) -> bool:
-    """Whether no row of the relation has NULL in a column."""
+    """Return whether no row of the relation has NULL in a column."""
     match relation:
         case Chain():
             table = catalog.tables[relation.table]
@@ -65,7 +65,7 @@ def never_null_output(view: View, catalog: Catalog) -> frozenset[int]:
 
 
 def never_null_value(expression: Scalar, column: Callable[[int], bool]) -> bool:
-    """Whether an expression is never NULL; `column` says so of a column."""
+    """Return whether an expression is never NULL; `column` says so of a column."""
     if isinstance(expression, ColumnRef):
         return column(expression.index)
     if isinstance(expression, Literal):
@@ -86,7 +86,7 @@ def _over(expression: Scalar, predicate: Scalar | None, column: Callable[[int], 
 
 
 def _never_null_of(block: Block, column: int, catalog: Catalog) -> bool:
-    """Whether a column of the joined row is never NULL."""
+    """Return whether a column of the joined row is never NULL."""
     for item in block.inputs:
         width = len(column_types(item.relation))
         if column < width:

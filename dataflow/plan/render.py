@@ -155,7 +155,7 @@ def _special(call: Call, arguments: list[str], nested: list[str], typed: bool) -
 
 
 def _self_contained(call: Call) -> bool:
-    """Whether a call needs no parentheses as an operand."""
+    """Return whether a call needs no parentheses as an operand."""
     function = call.function
     operators = function in _INFIX or function in _POSTFIX or function in _PREFIX
     return not operators and " " not in function and function not in ("and", "or", "in", "cast", "collate")

@@ -4,7 +4,7 @@ from dataflow.schema import SqlType
 
 
 def summable(argument: SqlType) -> bool:
-    """Whether SUM has an exact form whatever the order of rows."""
+    """Return whether SUM has an exact form whatever the order of rows."""
     return bool(argument.rules.sum)
 
 

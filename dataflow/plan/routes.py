@@ -94,7 +94,7 @@ class Route:
 
     @property
     def full(self) -> bool:
-        """Whether this route is driven by the key of everything."""
+        """True if this route is driven by the key of everything."""
         return not self.driver_columns and not self.ordered
 
     def order(self) -> list[int]:

@@ -87,14 +87,14 @@ def read_manifest(folder: Path, fingerprint: str, version: str | None = None) ->
 
 
 def verify(folder: Path, manifest: Manifest) -> None:
-    """Whether every file is there and has the bytes that the manifest says. Raises ManifestRefused."""
+    """Check that every file exists and has the bytes that the manifest lists. Raises ManifestRefused."""
     for relation, files in manifest.relations.items():
         for part in files.files:
             verify_file(folder / relation / part.name, part)
 
 
 def verify_file(path: Path, part: FilePart) -> None:
-    """Whether a file has the bytes that were written. Raises ManifestRefused."""
+    """Check that a file has the bytes that were written. Raises ManifestRefused."""
     try:
         found = digest(path)
     except OSError:

@@ -121,7 +121,7 @@ def with_attempts(master: str) -> str:
 
 
 def is_local(master: str) -> bool:
-    """Whether everything runs on this machine, in one JVM."""
+    """Return whether everything runs on this machine, in one JVM."""
     return master.startswith("local") and not master.startswith("local-cluster")
 
 

@@ -58,7 +58,7 @@ class BatchUpstream(Protocol):
 
     @property
     def compares_texts(self) -> bool:
-        """Whether texts of a deterministic collation are equal only if all their characters are."""
+        """True if texts of a deterministic collation are equal only if all their characters are."""
         ...
 
     def options(self) -> dict[str, str]:
@@ -88,7 +88,7 @@ class PostgresBatchUpstream:
 
     @property
     def compares_texts(self) -> bool:
-        """Whether texts of a deterministic collation are equal only if all their characters are."""
+        """True if texts of a deterministic collation are equal only if all their characters are."""
         return True
 
     def options(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Whether a text of PostgreSQL's SQL may read ``now`` or ``today`` from data: where text becomes a date or time.
+"""Texts of PostgreSQL's SQL that may read ``now`` or ``today`` from data: where text becomes a date or time.
 
 *Theory*: the input functions of dates and times (and of ranges, arrays and rows of them) take words for the current
 time. Constants are looked at by their words (`service.engine.databases.postgres.volatility`); here it is text that is
@@ -196,7 +196,7 @@ class _Text:
                 self._named.setdefault(str(column.name), []).append(names.parent.this if names.parent else None)
 
     def is_text(self, node: Any) -> bool:
-        """Whether an expression may be text that is not in the SQL."""
+        """Return whether an expression may be text that is not in the SQL."""
         if not isinstance(node, exp.Expr):
             return True
         if isinstance(node, exp.Column):
@@ -236,7 +236,7 @@ class _Text:
         return is_text
 
     def _is_time(self, node: Any) -> bool:
-        """Whether an expression is a column whose text is a date or time."""
+        """Return whether an expression is a column whose text is a date or time."""
         found = self._columns.get(name_of(node.this)) if isinstance(node, exp.Column) else None
         return bool(found) and all(t.kind == "base" and t.name in _TIMES for t in found or ())
 

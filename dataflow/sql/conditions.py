@@ -39,7 +39,7 @@ class BoundParameter:
 
     @property
     def single(self) -> bool:
-        """Whether it fixes one value: what is computed for each value of the column is then computed for the key."""
+        """True if it fixes one value: what is computed for each value of the column is then computed for the key."""
         return self.operator == "=" and not self.many
 
 

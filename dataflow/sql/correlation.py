@@ -135,7 +135,7 @@ class Correlations:
         return None
 
     def around_only(self, part: Scalar) -> bool:
-        """Whether a conjunct reads nothing but outer columns."""
+        """Return whether a conjunct reads nothing but outer columns."""
         used = used_columns(part)
         return bool(used) and min(used) >= OUTER
 
@@ -153,7 +153,7 @@ class Correlations:
         self._around.conditions.append(shift(part, -OUTER))
 
     def finish(self) -> None:
-        """Where there is a domain, correlations with it are joins with it: its keys are what is left to be joined."""
+        """Turn correlations with a domain into joins with it: its keys are what is left to be joined."""
         kept: list[BoundParameter] = []
         for p in self._joined.parameters:
             if (

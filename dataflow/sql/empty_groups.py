@@ -10,7 +10,7 @@ from dataflow.types import Row
 
 
 def one_row(lowered: Lowered) -> bool:
-    """Whether a query without parameters has exactly one row."""
+    """Return whether a query without parameters has exactly one row."""
     block = lowered.relation
     if not lowered.scalar or not isinstance(block, Block) or block.predicate is not None:
         return False

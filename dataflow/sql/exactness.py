@@ -1,4 +1,4 @@
-"""Whether everything that a plan computes over several rows is computed exactly: the operators say so themselves."""
+"""Check that everything a plan computes over several rows is exact, by the operators' own rules."""
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.ops.aggregate_call import CompiledCall

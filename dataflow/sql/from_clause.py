@@ -153,7 +153,7 @@ class FromClause:
         return self.joined.width
 
     def never_null(self, expression: Scalar) -> bool:
-        """Whether a column of the joined row is never NULL."""
+        """Return whether a column of the joined row is never NULL."""
         if not isinstance(expression, ColumnRef) or expression.index >= self.width:
             return isinstance(expression, Literal) and expression.value is not None
         starts = offsets(self.inputs)
@@ -164,7 +164,8 @@ class FromClause:
         )
 
     def determined(self, column: ColumnRef, grouped: Iterable[Scalar]) -> bool:
-        """Whether columns of a group fix a column: its table's primary key is there, or a correlation fixes it."""
+        """Return whether columns of a group fix a column: its table's primary key is there, or a correlation fixes
+        it."""
         if column.index in self.correlations.columns:
             return True
         starts = offsets(self.inputs)
@@ -391,7 +392,7 @@ def _is_comma(join: exp.Join) -> bool:
 
 
 def _is_join(node: Any) -> bool:
-    """Whether what stands in parentheses is a table or join, and no query."""
+    """Return whether what stands in parentheses is a table or join, and no query."""
     return isinstance(node, exp.Table) or (
         isinstance(node, exp.Subquery) and bool(node.args.get("alias") or node.args.get("joins") or _is_join(node.this))
     )

@@ -43,7 +43,7 @@ class GroupedSubqueries:
 
     @property
     def empty(self) -> bool:
-        """Whether there are none."""
+        """True if there are none."""
         return not self._attached
 
     def around(self, scope: Scope) -> Around:
@@ -58,7 +58,7 @@ class GroupedSubqueries:
         self.width += len(column_types(relation))
 
     def never_null(self, expression: Scalar) -> bool:
-        """Whether an expression over the groups is never NULL, as far as it is known yet."""
+        """Return whether an expression over the groups is never NULL, as far as it is known yet."""
         known = isinstance(expression, ColumnRef | Literal)
         return known and self._from.never_null(expression)
 

@@ -41,7 +41,7 @@ class Limit:
 
     @property
     def given(self) -> bool:
-        """Whether any rows can be left out."""
+        """True if any rows can be left out."""
         return self.rows is not None or self.offset not in (None, 0)
 
 

@@ -193,7 +193,7 @@ class LooseBlock:
         self.inputs[position] = BlockInput(item.relation)
 
     def _settled(self, pending: Pending) -> bool:
-        """Whether the parameter could be bound: as one of the whole SELECT, or by what it equals anyway."""
+        """Return whether the parameter could be bound: as one of the whole SELECT, or by what it equals anyway."""
         position = input_of(offsets(self.inputs), pending.column)
         own = self._own(position)
         if not self.inputs[position].left or any(rejects_nulls(p, own) for p in self.conjuncts):

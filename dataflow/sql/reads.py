@@ -107,7 +107,7 @@ def words_of(sql: str, dialect: str = "postgres") -> SqlWords:
 
 
 def _is_pattern(tokens: Sequence[Token], position: int) -> bool:
-    """Whether a string is all that LIKE or a regular expression is given: text it is, and nothing else."""
+    """Return whether a string is all that LIKE or a regular expression is given: text it is, and nothing else."""
     before = tokens[position - 1].token_type if position else None
     after = tokens[position + 1].token_type if position + 1 < len(tokens) else None
     return before in _MATCHING and after in _ENDING
@@ -162,7 +162,8 @@ def _named(table: Table, names: set[str]) -> list[int]:
 
 
 def _reads_every_column(tree: exp.Expr) -> bool:
-    """Whether columns may be read that are not named: ``*``, a row as a value, NATURAL JOIN, names given in FROM."""
+    """Return whether columns may be read that are not named: ``*``, a row as a value, NATURAL JOIN, names given in
+    FROM."""
     names = list(tree.find_all(exp.TableAlias))
     if any(alias.columns and not isinstance(_aliased(alias), exp.Query) for alias in names):
         return True
@@ -179,7 +180,7 @@ def _reads_every_column(tree: exp.Expr) -> bool:
 
 
 def _is_of(column: exp.Column, aliases: set[str]) -> bool:
-    """Whether a column is qualified by something in FROM."""
+    """Return whether a column is qualified by something in FROM."""
     table = column.args.get("table")
     return isinstance(table, exp.Identifier) and name_of(table) in aliases
 
@@ -356,7 +357,7 @@ class _Walk:
         only_tables: bool,
         outer: Mapping[_Place, int],
     ) -> bool:
-        """Whether ``column = parameter``, or ``column = column`` of which one equals one, says something new."""
+        """Return whether ``column = parameter``, or ``column = column`` of which one equals one, says something new."""
         if not isinstance(part, exp.EQ):
             return False
         news = False
@@ -407,7 +408,7 @@ class _Walk:
         return position if cast == self.parameters[position].type.family else None
 
     def _same(self, table: Table, column: int, position: int) -> bool:
-        """Whether the column equals the parameter exactly if they are the same text."""
+        """Return whether the column equals the parameter exactly if they are the same text."""
         own, parameter = table.columns[column].type, self.parameters[position]
         if parameter.many or own.kind == "array" or not (own.comparable and parameter.type.comparable):
             return False

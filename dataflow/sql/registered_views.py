@@ -77,7 +77,8 @@ def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
 
 
 def _may_name_any(sql: str, catalog: Catalog) -> bool:
-    """Whether a registered view's name is among the words: a text is parsed for the names that it says only if so."""
+    """Return whether a registered view's name is among the words: a text is parsed for the names that it says only if
+    so."""
     words = words_of(sql, catalog.dialect).names
     return not words.isdisjoint(map(dialect_of(catalog.dialect).word, catalog.registered))
 

@@ -97,7 +97,7 @@ class SelectLowering:
         return self._shown(rows, above, scalar=grouped and self._select.args.get("group") is None)
 
     def _is_grouped(self) -> bool:
-        """Whether there is an aggregate, as far as syntax tells."""
+        """Return whether there is an aggregate, as far as syntax tells."""
         clauses = (*self._select.expressions, self._select.args.get("order"))
         binder = self._from.binder()
         return any(self._select.args.get(c) is not None for c in ("group", "having")) or any(
@@ -319,7 +319,7 @@ class SelectLowering:
         return self._grouping.place(expression, missing)
 
     def _determined(self, column: ColumnRef) -> bool:
-        """Whether the group columns fix a column."""
+        """Return whether the group columns fix a column."""
         return self._from.determined(column, self._grouping.expressions)
 
 

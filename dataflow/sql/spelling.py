@@ -288,7 +288,7 @@ class _Sites:
         return i, last, Site(self._span(i, last), kind, (text,), outer=outer)
 
     def _is_upper_end(self, i: int) -> bool:
-        """Whether BETWEEN, a constant or parameter, and AND are in front."""
+        """Return whether BETWEEN, a constant or parameter, and AND are in front."""
         if self._kind(i - 1) is not TokenType.AND:
             return False
         begin = next((n for n in (i - 3, i - 4) if self._kind(n) is TokenType.BETWEEN), None)
@@ -336,7 +336,7 @@ def _word(sql: str, token: Token, grammar: Grammar) -> str:
 
 
 def _gap(sql: str, tokens: Sequence[Token], i: int) -> str:
-    """What is in front of a string says what it is: ``E'…'``, or two strings that are one, on two lines."""
+    """Return the text before a string that decides its meaning: ``E'…'``, or two strings that are one, on two lines."""
     if i == 0 or tokens[i].token_type not in _STRINGS:
         return ""
     gap = sql[tokens[i - 1].end + 1 : tokens[i].start]

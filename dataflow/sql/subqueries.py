@@ -66,7 +66,7 @@ class Target(Protocol):
         """Joins a relation by `on`, at most one row of it to each; `every`: it has one row for certain."""
 
     def never_null(self, expression: Scalar) -> bool:
-        """Whether an expression over the block's row is never NULL."""
+        """Return whether an expression over the block's row is never NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,8 @@ class Subqueries:
         return self._found(subquery, [], [])
 
     def _found(self, subquery: _Subquery, members: Sequence[ColumnRef], subjects: Sequence[Scalar]) -> Scalar:
-        """Whether the subquery has a row whose `members` equal `subjects`; only TRUE and not TRUE differ."""
+        """Return the condition that the subquery has a row whose `members` equal `subjects`; only TRUE and not TRUE
+        differ."""
         derived = subquery.derived
         group = sorted({_index(p.expression) for p in derived.parameters} | {m.index for m in members})
         if not group:
@@ -283,7 +284,7 @@ class Subqueries:
         return [defaulted(derived, place, start, self._catalog) for place in places]
 
     def _single(self, derived: Derived) -> bool:
-        """Whether the subquery has at most one row for each row around."""
+        """Return whether the subquery has at most one row for each row around."""
         relation = bottom_up(push_predicates, proper(derived.relation, self._catalog), self._catalog)
         fixed = {_index(p.expression) for p in derived.parameters}
         return at_most_one(relation, fixed, self._catalog)

@@ -80,7 +80,7 @@ class Coverage:
         return list(self._partial(positions).get(part, ()))
 
     def agrees(self, positions: tuple[int, ...], part: Key) -> bool:
-        """Whether there is any such key."""
+        """Return whether there is any such key."""
         if len(positions) == len(self.columns):
             return _in_order(positions, part) in self.keys
         return part in self._partial(positions) if positions else bool(self.keys)

@@ -43,11 +43,11 @@ class Intervals:
 
     @property
     def whole(self) -> bool:
-        """Whether everything is covered."""
+        """True if everything is covered."""
         return self.cuts == [WHOLE]
 
     def contains(self, place: bytes) -> bool:
-        """Whether a row at `place` is in a covered interval."""
+        """Return whether a row at `place` is in a covered interval."""
         return self._at(place) is not None
 
     def at(self, place: bytes) -> Interval | None:
@@ -161,12 +161,12 @@ class OrderedCoverage(Coverage):
         return tuple(self.intervals[key].cuts)
 
     def whole(self, key: Key) -> bool:
-        """Whether all of `key` is covered."""
+        """Return whether all of `key` is covered."""
         intervals = self.intervals.get(key)
         return intervals is not None and intervals.whole
 
     def holds(self, key: Key, row: Row) -> bool:
-        """Whether `row`, which is under `key`, is in a covered interval."""
+        """Return whether `row`, which is under `key`, is in a covered interval."""
         intervals = self.intervals.get(key)
         return intervals is not None and (intervals.whole or intervals.contains(self.ordering.place_of_row(row)))
 
@@ -188,6 +188,6 @@ class OrderedCoverage(Coverage):
         return END if intervals is None else intervals.next_start(cut, self.ordering)
 
     def beyond(self, a: Cut, b: Cut) -> bool:
-        """Whether cut `a` is further than cut `b`."""
+        """Return whether cut `a` is further than cut `b`."""
         place_a, place_b = self.ordering.place(a), self.ordering.place(b)
         return place_b is not None and (place_a is None or place_a > place_b)

@@ -88,7 +88,7 @@ class Materialization:
                 yield row
 
     def is_known(self, row: Row) -> bool:
-        """Whether `row` is under a covered key, so that it is, or has to be, stored."""
+        """Return whether `row` is under a covered key, so that it is, or has to be, stored."""
         for columns, coverage in self.coverage.items():
             if coverage.keys and self.indexes[columns].key_of(row) in coverage.keys:
                 return True
@@ -115,7 +115,8 @@ class Materialization:
         return total
 
     def table_bytes(self) -> int:
-        """Of these, the tables of dictionaries by key: what comes and goes has larger ones than what only comes."""
+        """Bytes of the dictionaries by key among these. A dictionary that also shrinks has a larger table than one that
+        only grows."""
         tables = [index.buckets for index in self.indexes.values()]
         keys = [coverage.keys for coverage in self.coverages().values()]
         return sum(map(getsizeof, tables)) + sum(map(getsizeof, keys))
@@ -133,7 +134,7 @@ class Materialization:
             self._row_bytes -= rows_bytes((row,), self.own_from)
 
     def _insert(self, row: Row, times: int) -> bool:
-        """Whether it is new. Whoever calls it measures what is."""
+        """Return whether it is new. Whoever calls it measures what is."""
         self.row_count += times
         new = False
         for index in self.indexes.values():
@@ -141,7 +142,7 @@ class Materialization:
         return new
 
     def _delete(self, row: Row, times: int) -> bool:
-        """Whether none is left. Whoever calls it measures what is gone."""
+        """Return whether none is left. Whoever calls it measures what is gone."""
         self.row_count -= times
         gone = False
         for index in self.indexes.values():
@@ -149,7 +150,7 @@ class Materialization:
         return gone
 
     def grow(self, state_bytes: int) -> None:
-        """What `replace` stored takes so much more than what was there before; tiny differences need not be told."""
+        """Add the bytes by which `replace` made the rows larger; tiny differences may be left out."""
         self._row_bytes += state_bytes
 
     def replace(self, before: Row, after: Row) -> None:
@@ -222,7 +223,7 @@ class Materialization:
         self.row_count = self._row_bytes = 0
 
     def subsumed(self, columns: Columns, key: Key) -> bool:
-        """Whether the key's part on fewer columns is covered, so that its rows are all known (thesis §9.12)."""
+        """Return whether the key's part on fewer columns is covered, so that its rows are all known (thesis §9.12)."""
         for other, coverage in self.coverage.items():
             if coverage.keys and len(other) < len(columns) and set(other) <= set(columns):
                 part = tuple(key[columns.index(c)] for c in other)

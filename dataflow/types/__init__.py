@@ -45,23 +45,23 @@ class Snapshot(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is unsure, whatever transaction it is. Is asked first, so that an exact one costs nothing."""
+        """True if nothing is unsure, whatever transaction it is. Is asked first, so that an exact one costs nothing."""
         return True
 
     def sees(self, transaction: TransactionId, end: Position) -> bool:
-        """Whether that transaction, whose commit ends at `end` in the stream, was visible for sure."""
+        """Return whether that transaction, whose commit ends at `end` in the stream, was visible for sure."""
         ...
 
     def unsure(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
-        """Whether that transaction may have been visible or not."""
+        """Return whether that transaction may have been visible or not."""
         return False
 
     def covers(self, other: "Snapshot") -> bool:
-        """Whether everything that `other` may see is seen here for sure."""
+        """Return whether everything that `other` may see is seen here for sure."""
         ...
 
     def finished(self, other: "Snapshot") -> bool:
-        """Whether every transaction that was open, or older, when `other` was taken had ended."""
+        """Return whether every transaction that was open, or older, when `other` was taken had ended."""
         ...
 
 

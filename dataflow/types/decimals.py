@@ -69,7 +69,7 @@ def _order_text(data: bytes) -> tuple[str, int]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, perhaps with an exponent."""
+    """Return whether a text is a number, perhaps with an exponent."""
     return _NUMBER.fullmatch(text) is not None and any(c.isdigit() for c in text)
 
 

@@ -149,7 +149,7 @@ def _set(declaration: Declaration) -> TypeRules:
 
 
 def _has_places(declaration: Declaration) -> bool:
-    """Whether every text says which labels it is of: not if one of them is empty."""
+    """Return whether every text says which labels it is of: not if one of them is empty."""
     return "" not in declaration.labels
 
 

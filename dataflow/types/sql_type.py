@@ -60,62 +60,62 @@ class SqlType(_Resolved):
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is ``int2``, ``int4`` or ``int8``."""
+        """True if it is ``int2``, ``int4`` or ``int8``."""
         return self.rules.kind is ValueKind.INTEGER
 
     @property
     def is_whole(self) -> bool:
-        """Whether all values are whole numbers."""
+        """True if all values are whole numbers."""
         return self.rules.kind in (ValueKind.INTEGER, ValueKind.UNSIGNED)
 
     @property
     def is_decimal(self) -> bool:
-        """Whether it is ``numeric``."""
+        """True if it is ``numeric``."""
         return self.rules.kind is ValueKind.DECIMAL
 
     @property
     def is_float(self) -> bool:
-        """Whether it is ``float4`` or ``float8``."""
+        """True if it is ``float4`` or ``float8``."""
         return self.rules.kind is ValueKind.FLOAT
 
     @property
     def is_number(self) -> bool:
-        """Whether arithmetic computes with its values."""
+        """True if arithmetic computes with its values."""
         return self.rules.kind in (ValueKind.INTEGER, ValueKind.UNSIGNED, ValueKind.DECIMAL, ValueKind.FLOAT)
 
     @property
     def is_boolean(self) -> bool:
-        """Whether it is the type of conditions."""
+        """True if it is the type of conditions."""
         return self.rules.kind is ValueKind.BOOLEAN
 
     @property
     def is_text(self) -> bool:
-        """Whether it is text whose trailing spaces count."""
+        """True if it is text whose trailing spaces count."""
         return self.rules.kind is ValueKind.TEXT
 
     @property
     def is_string(self) -> bool:
-        """Whether it is text, padded or not."""
+        """True if it is text, padded or not."""
         return self.rules.kind in (ValueKind.TEXT, ValueKind.PADDED_TEXT)
 
     @property
     def is_bytes(self) -> bool:
-        """Whether it is ``bytea``."""
+        """True if it is ``bytea``."""
         return self.rules.kind is ValueKind.BYTES
 
     @property
     def is_moment(self) -> bool:
-        """Whether it is ``date``, ``timestamp`` or ``timestamptz``."""
+        """True if it is ``date``, ``timestamp`` or ``timestamptz``."""
         return self.rules.kind is ValueKind.MOMENT
 
     @property
     def is_interval(self) -> bool:
-        """Whether it is ``interval``."""
+        """True if it is ``interval``."""
         return self.rules.kind is ValueKind.INTERVAL
 
     @property
     def is_document(self) -> bool:
-        """Whether it is ``json`` or ``jsonb`` of PostgreSQL, or ``json`` of MariaDB."""
+        """True if it is ``json`` or ``jsonb`` of PostgreSQL, or ``json`` of MariaDB."""
         return self.rules.kind is ValueKind.DOCUMENT
 
     # Equality and order
@@ -127,17 +127,17 @@ class SqlType(_Resolved):
 
     @property
     def comparable(self) -> bool:
-        """Whether `normal_form` decides the upstream's ``=``."""
+        """True if `normal_form` decides the upstream's ``=``."""
         return self.rules.comparable
 
     @property
     def orderable(self) -> bool:
-        """Whether `order_form` sorts as the upstream does."""
+        """True if `order_form` sorts as the upstream does."""
         return self.rules.order_form is not None
 
     @property
     def one_text(self) -> bool:
-        """Whether equal values always print the same, so that it does not matter which of them is printed."""
+        """True if equal values always print the same, so that it does not matter which of them is printed."""
         return self.rules.normal_form is None or self.rules.one_text
 
     @property
@@ -170,7 +170,7 @@ class SqlType(_Resolved):
 
     @property
     def takes_parameters(self) -> bool:
-        """Whether `parse` knows the type."""
+        """True if `parse` knows the type."""
         return self.rules.parse is not None
 
     def parse(self, text: str) -> str:

@@ -148,7 +148,8 @@ def _not_looked_up(call: AggregateCall) -> ValueError:
 
 
 def _matches(column: ColumnRef, value: Value) -> bool:
-    """Whether any row may have the value: NULL equals nothing, no integer is a fraction (which would be no range)."""
+    """Return whether any row may have the value: NULL equals nothing, no integer is a fraction (which would be no
+    range)."""
     if value is None:
         return False
     return not column.type.is_whole or value.removeprefix("-").isdecimal()
@@ -230,7 +231,7 @@ class _StateColumns:
 
 
 def _has_texts(sql_type: SqlType) -> bool:
-    """Whether the server may take several texts for one value."""
+    """Return whether the server may take several texts for one value."""
     if sql_type.kind != "base":
         return sql_type.kind != "enum"
     text = sql_type.is_text or sql_type.is_document or sql_type.rules.kind is ValueKind.LABELS

@@ -50,7 +50,7 @@ def aggregate_early(relation: Relation, catalog: Catalog) -> Relation:
 
 
 def _plain(call: AggregateCall) -> bool:
-    """Whether partial results per join key make up the call's result."""
+    """Return whether partial results per join key make up the call's result."""
     known = call.function is AggregateFunction.COUNT_ROWS or call.function in _PARTIAL
     summed = call.function in (AggregateFunction.SUM, AggregateFunction.AVG)
     # A sum of rounded sums is rounded too often; intervals are not multiplied.
@@ -87,7 +87,7 @@ def join_columns(block: Block, position: int) -> list[int]:
 
 
 def _grouped_by_join_columns(aggregate: Aggregate, block: Block, position: int, join: set[int]) -> bool:
-    """Whether nothing but calls reads other columns of the input."""
+    """Return whether nothing but calls reads other columns of the input."""
     starts = offsets(block.inputs)
     if block.predicate is not None and position in inputs_used(starts, used_columns(block.predicate)):
         return False
@@ -101,7 +101,7 @@ def _grouped_by_join_columns(aggregate: Aggregate, block: Block, position: int, 
 
 
 def _called_alone(block: Block, calls: Sequence[AggregateCall], position: int) -> bool:
-    """Whether no call mixes this input's columns with another's, or makes a value of its padding."""
+    """Return whether no call mixes this input's columns with another's, or makes a value of its padding."""
     starts = offsets(block.inputs)
     start = starts[position]
     padding = set(range(start, start + widths(block.inputs)[position]))

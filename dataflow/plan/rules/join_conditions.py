@@ -55,7 +55,7 @@ def _joinable(block: Block, starts: Sequence[int], left: ColumnRef, right: Colum
 
 
 def _implied(part: Scalar, classes: Classes) -> bool:
-    """Whether a conjunct says no more than that a joined column is not NULL."""
+    """Return whether a conjunct says no more than that a joined column is not NULL."""
     if not isinstance(part, Call) or part.function != "is not null":
         return False
     (column,) = part.arguments

@@ -37,7 +37,7 @@ def remove_top_aggregate(relation: Relation, catalog: Catalog) -> Relation:
 
 
 def _simple(call: AggregateCall) -> bool:
-    """Whether `_of_one_row` says what the call is."""
+    """Return whether `_of_one_row` says what the call is."""
     plain = call.function in _FUNCTIONS and not call.distinct and call.keeps is None
     return plain and not call.type.is_float and not call.type.is_interval
 

@@ -126,7 +126,7 @@ def _plain(block: Block, columns: Iterable[int]) -> set[int]:
 
 
 def at_most_one(relation: Relation, columns: set[int], catalog: Catalog) -> bool:
-    """Whether at most one row of a (proper) relation has given values in `columns`."""
+    """Return whether at most one row of a (proper) relation has given values in `columns`."""
     if isinstance(relation, Block):
         return determines(relation, _plain(relation, columns), catalog)
     return any(key <= columns for key in unique_keys(relation, catalog))
@@ -152,7 +152,8 @@ def _chain_keys(chain: Chain, catalog: Catalog) -> list[frozenset[int]]:
 
 
 def determines(block: Block, columns: set[int], catalog: Catalog) -> bool:
-    """Whether at most one joined row of a (proper) block has given values in `columns` of the concatenated row."""
+    """Return whether at most one joined row of a (proper) block has given values in `columns` of the concatenated
+    row."""
     starts, sizes = offsets(block.inputs), widths(block.inputs)
     keys = [unique_keys(i.relation, catalog) for i in block.inputs]
     known = set(columns)

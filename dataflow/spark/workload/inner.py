@@ -144,7 +144,7 @@ class Holding:
         return self._inner.table_share * min(self.bytes, self.freed)
 
     def lacks(self, key: int) -> bool | None:
-        """Whether something that a key reads is missing. None: it reads nothing inside, as far as is known."""
+        """Return whether something that a key reads is missing. None: it reads nothing inside, as far as is known."""
         reads, _ = self._inner.of_key[key] or _NOTHING
         return not all(map(self._held.__getitem__, reads)) if reads else None
 

@@ -41,7 +41,7 @@ class Replayed:
     held: NDArray[np.bool_]
 
     def line_hits(self, sample: ReadSample) -> NDArray[np.bool_]:
-        """Whether all keys of each read's line were in memory."""
+        """Return whether all keys of each read's line were in memory."""
         missing = np.zeros(int(sample.line.max(initial=-1)) + 1, dtype=bool)
         missing[sample.line[~self.there]] = True
         return ~missing[sample.line]

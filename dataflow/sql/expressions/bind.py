@@ -82,18 +82,18 @@ class Binder:
         raise UnsupportedQuery(self._reason(node), span_of(node))
 
     def _is_aggregate(self, node: exp.Expr) -> bool:
-        """Whether `node` is an aggregate or window function, or is to be refused as one."""
+        """Return whether `node` is an aggregate or window function, or is to be refused as one."""
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Window):
             return True
         return isinstance(node, exp.Func) and self.written_name(node) in self.dialect.aggregates
 
     def calls_aggregate(self, node: exp.Expr) -> bool:
-        """Whether an aggregate (and not as a window function) stands in `node`, outside of subqueries."""
+        """Return whether an aggregate (and not as a window function) stands in `node`, outside of subqueries."""
         found = node.walk(prune=lambda n: isinstance(n, exp.Query))
         return any(self._is_aggregate(n) and not _is_windowed(n) for n in found if not isinstance(n, exp.Query))
 
     def within_aggregate(self, node: exp.Expr, select: exp.Select) -> bool:
-        """Whether `node` of a SELECT stands in an aggregate's parentheses."""
+        """Return whether `node` of a SELECT stands in an aggregate's parentheses."""
         parent = node.parent
         while parent is not None and parent is not select:
             if self._is_aggregate(parent) and not _is_windowed(parent):

@@ -134,7 +134,7 @@ class Scope:
         return candidates[0].column if candidates else self._around(node)
 
     def finds(self, name: str) -> bool:
-        """Whether a bare name means some column."""
+        """Return whether a bare name means some column."""
         return any(c.name == name for c in self.star)
 
     def _around(self, node: exp.Column) -> Scalar | None:
@@ -193,7 +193,7 @@ def _named(by_name: dict[tuple[str, str], Table | UpstreamView], schema: str, na
 
 
 def _check_case(known: str, written: str) -> None:
-    """Whether upper and lower case of tables' names and aliases are the same, only a MariaDB or MySQL server knows."""
+    """Refuse names of tables and aliases that differ in case only: their equality depends on the server."""
     if str(known) != str(written):
         raise UnsupportedQuery(f'"{written}" may be another table than "{known}": that depends on the server.')
 

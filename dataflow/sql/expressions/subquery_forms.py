@@ -70,7 +70,8 @@ def _query(node: Any) -> exp.Expr:
 
 
 def only_truth_matters(node: exp.Expr) -> bool:
-    """Whether FALSE and NULL of a condition come to the same: WHERE and what is ANDed and ORed in it, CASE WHEN."""
+    """Return whether FALSE and NULL of a condition come to the same: WHERE and what is ANDed and ORed in it, CASE
+    WHEN."""
     parent = node.parent
     while isinstance(parent, exp.And | exp.Or | exp.Paren):
         node, parent = parent, parent.parent

@@ -129,8 +129,8 @@ def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
 
 
 def inner(expression: Scalar) -> Scalar:
-    """What a query in FROM or in an expression shows: the servers may merge it with the query around it or not, and the
-    digits of a quotient that it does not print then count or not. An aggregate is never merged."""
+    """Refuse a quotient shown by a query in FROM or in an expression. The servers may merge the query with the outer
+    one or not, and the digits that it does not print then count or not. An aggregate is never merged."""
     if _has_quotient(expression):
         raise UnsupportedQuery("A quotient that a query in FROM or in an expression shows is not computed exactly.")
     return expression

@@ -1,5 +1,5 @@
-"""What a text of MariaDB or MySQL mentions: the tables, and what each parameter stands beside. (Those servers say
-neither; PostgreSQL does.)
+"""Tables and parameters that a text of MariaDB or MySQL mentions, with the expressions beside each parameter.
+(PostgreSQL reports both itself.)
 
 *Invariant*: a table that is read is mentioned; what is mentioned need not be read (a name may be that of a WITH).
 

@@ -27,5 +27,5 @@ _NAMES = frozenset(
 
 
 def has_side_effects(function: str) -> bool:
-    """Whether calling the function, given in lower case, does more than read."""
+    """Return whether calling the function, given in lower case, does more than read."""
     return function in _NAMES

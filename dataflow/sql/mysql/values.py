@@ -34,7 +34,7 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 
 
 def is_unsigned(sql_type: SqlType) -> bool:
-    """Whether arithmetic with the type is unsigned."""
+    """Return whether arithmetic with the type is unsigned."""
     return (
         (sql_type.is_whole and not sql_type.is_integer) or "unsigned" in sql_type.sql or sql_type.sql.startswith("year")
     )

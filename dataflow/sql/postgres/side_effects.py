@@ -69,5 +69,5 @@ _HARMLESS = frozenset({"lo_get"})
 
 
 def has_side_effects(function: str) -> bool:
-    """Whether calling the function, given in lower case, does more than read."""
+    """Return whether calling the function, given in lower case, does more than read."""
     return function in _NAMES or (function.startswith(_FAMILIES) and function not in _HARMLESS)

@@ -183,7 +183,7 @@ def _end_of_name(tokens: Sequence[Token], first: int, sql: str) -> int:
 
 
 def _is_next(tokens: Sequence[Token], last: int, sql: str) -> bool:
-    """Whether a dot and a word follow, without anything between."""
+    """Return whether a dot and a word follow, without anything between."""
     if last + 2 >= len(tokens):
         return False
     dot, word, end = tokens[last + 1], tokens[last + 2], tokens[last].end
@@ -201,7 +201,7 @@ def _check_commas(tokens: Sequence[Token]) -> None:
 
 
 def _check_parameters(query: exp.Query, tokens: Sequence[Token]) -> None:
-    """Where it expects none, the parser takes a parameter for something else; and something else for one."""
+    """Refuse parameters in places where the parser expects none and takes them, or other tokens, for something else."""
     found = {str(node.this) for node in query.find_all(exp.Placeholder)}
     if not found <= {token.text for token in tokens if token.token_type is TokenType.VAR}:
         raise InvalidQuery("A parameter's name is a word, without quotes.")
