@@ -37,7 +37,7 @@ class Examination:
 
     @property
     def healthy(self) -> bool:
-        """Whether no finding prevents operation."""
+        """True if no finding prevents operation."""
         return not any(finding.fatal for finding in self.findings)
 
 
@@ -119,7 +119,8 @@ async def _plans(
 
 
 async def _marks(session: UpstreamSession, found: Examination, *, fix: bool) -> None:
-    """Whether changes of the schema are in the stream. A role that may not see to that is told what to have run."""
+    """Check that the stream contains changes of the schema. A role without the right to create the marks is told the
+    SQL."""
     for finding in await session.check_marks():
         try:
             if fix:

@@ -45,7 +45,7 @@ class DemoDifference:
 
 @dataclass(slots=True)
 class DemoComparison:
-    """What was compared so far, for one view."""
+    """Answers of one view compared so far."""
 
     reads: int = 0
     rows: int = 0
@@ -112,7 +112,7 @@ class Checker:
 
 
 def same_rows(service: Sequence[JsonRow], database: Sequence[JsonRow]) -> bool:
-    """Whether the JSON rows are the database's: columns in the same order, and the same values."""
+    """Return whether the JSON rows are the database's: columns in the same order, and the same values."""
     return len(service) == len(database) and all(
         list(here) == list(there) and all(_same(here[name], there[name]) for name in here)
         for here, there in zip(service, database, strict=True)
@@ -120,7 +120,7 @@ def same_rows(service: Sequence[JsonRow], database: Sequence[JsonRow]) -> bool:
 
 
 def _same(json: Any, value: Any) -> bool:
-    """Whether a JSON value stands for a value of the database."""
+    """Return whether a JSON value stands for a value of the database."""
     match value:
         case datetime() | date():
             return isinstance(json, str) and type(value).fromisoformat(json) == value

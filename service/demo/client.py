@@ -16,7 +16,7 @@ class ReadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DemoAnswer:
-    """What the service answered."""
+    """Answer of the service."""
 
     rows: list[JsonRow]
     version: str
@@ -29,7 +29,7 @@ class DemoAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all readers together were answered since the start, by the service's own account."""
+    """Answers to all readers since the start, as the service counts them."""
 
     hits: int
     misses: int
@@ -74,7 +74,7 @@ class Client:
         )
 
     async def totals(self) -> Totals | None:
-        """What was answered so far; None while the service cannot say."""
+        """Return the totals so far; None while the service does not answer."""
         try:
             reply = await self._http.get(f"{self._admin_url}/v1/stats", timeout=2.0)
             stats = reply.raise_for_status().json()

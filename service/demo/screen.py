@@ -1,4 +1,4 @@
-"""What the demo shows in the terminal. Nothing here does anything but show."""
+"""Output of the demo in the terminal, and nothing else."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ class FirstAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the status line says."""
+    """Contents of the status line."""
 
     totals: Totals | None
     failures: int
@@ -36,13 +36,13 @@ class Activity:
 
 
 def view_url(base: str, view: DemoView, below: str = "") -> str:
-    """Where the view's example is read, or what is `below` it."""
+    """URL of the view's example, or of `below` it."""
     query = f"?{urlencode(view.example_parameters)}" if view.example else ""
     return f"{base}/v1/views/{view.name}{below}{query}"
 
 
 def curl_line(base: str, view: DemoView, curl: str) -> str:
-    """What to type to read the view's example."""
+    """Command that reads the view's example."""
     return f"{curl} -s {shlex.quote(view_url(base, view))}"
 
 
@@ -135,7 +135,7 @@ def status_line(activity: Activity) -> Text:
 
 
 def comparisons(console: Console, by_view: dict[str, DemoComparison]) -> None:
-    """What a check compared."""
+    """Print the results of a check."""
     table = Table(title="Answers compared with the database, at the same version", title_justify="left")
     table.add_column("view", style="bold")
     for heading in ("answers", "rows", "from memory", "different"):

@@ -30,7 +30,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServiceConfig:
-    """What the demo sets; everything else is the service's default."""
+    """Settings of the demo; everything else is the service's default."""
 
     upstream_url: str
     port: int
@@ -43,7 +43,7 @@ class ServiceConfig:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request has to say."""
+        """Headers of every request."""
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
     def toml(self, state_directory: Path, tokens_file: Path) -> str:
@@ -75,7 +75,6 @@ class ServiceProcess:
 
     @property
     def log_path(self) -> Path:
-        """Where the service's log goes."""
         return self._directory / "service.log"
 
     @property
@@ -85,12 +84,12 @@ class ServiceProcess:
 
     @property
     def url(self) -> str:
-        """Where views are read."""
+        """Data port's URL."""
         return f"http://127.0.0.1:{self._config.port}"
 
     @property
     def admin_url(self) -> str:
-        """Where the service is looked after."""
+        """Admin port's URL."""
         return f"http://127.0.0.1:{self._config.admin_port}"
 
     @property
@@ -135,7 +134,7 @@ class ServiceProcess:
         )
 
     def _answers(self) -> bool:
-        """Whether it is ready, and every view's first state is loaded."""
+        """Return whether it is ready, and every view's first state is loaded."""
         try:
             if httpx.get(f"{self.admin_url}/readyz", timeout=5.0).status_code != httpx.codes.OK:
                 return False

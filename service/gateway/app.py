@@ -120,7 +120,7 @@ class GatewayApp:
         return body.content
 
     def _is_stream(self, scope: Scope) -> bool:
-        """Whether the answer is a stream of unbounded duration."""
+        """Return whether the answer is a stream of unbounded duration."""
         if scope["method"] != "GET":
             return False
         is_followed = scope["path"].endswith(_SUBSCRIBE) or is_live(scope["query_string"])

@@ -57,7 +57,7 @@ class AskedBatch:
 
 
 def is_batch(scope: Scope) -> bool:
-    """Whether a request is a batch, by its path."""
+    """Return whether a request is a batch, by its path."""
     path: str = scope["path"]
     return scope["method"] == "POST" and (path == READ_PATH or (path.startswith(VIEWS_PATH) and path.endswith(QUERY)))
 

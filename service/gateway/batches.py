@@ -275,7 +275,7 @@ class GatewayBatches:
 
 
 def _of_one_definition(met: CommonVersion[_Read]) -> bool:
-    """Whether all shards have the same definitions; a view may be being replaced."""
+    """Return whether all shards have the same definitions; a view may be being replaced."""
     definitions = {named for exact in met.parts for named in exact.answers.head.views.items()}
     return len({view for view, _ in definitions}) == len(definitions)
 

@@ -56,12 +56,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_mute(self) -> bool:
-        """Whether a request waits for the first byte of its answer."""
+        """True if a request waits for the first byte of its answer."""
         return self._incoming is not None and not self._incoming.began
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used."""
+        """True if it can be used."""
         return self._transport is not None and not self._transport.is_closing()
 
     def ask(self, request: bytes, *, is_head: bool, silent_s: float | None = None) -> Incoming:

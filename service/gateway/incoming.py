@@ -137,12 +137,12 @@ class Incoming:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a reader is waiting."""
+        """True if a reader is waiting."""
         return self._woken is not None or self._told is not None
 
     @property
     def is_read(self) -> bool:
-        """Whether everything has been read."""
+        """True if everything has been read."""
         return self.complete and not self._pieces
 
     # Called by the parser
@@ -196,7 +196,7 @@ class Incoming:
 
     @property
     def will_be_whole(self) -> bool:
-        """Whether the response is unfinished and, as far as known, small enough to be collected."""
+        """True if the response is unfinished and, as far as known, small enough to be collected."""
         if self.complete or self._paused or self.failed is not None:
             return False
         return self.sized or not self._final

@@ -34,7 +34,7 @@ class SlotHomes:
 
     @property
     def is_moving(self) -> bool:
-        """Whether some slots have not moved yet."""
+        """True if some slots have not moved yet."""
         return bool(self._left)
 
     def home(self, slot: int) -> int:

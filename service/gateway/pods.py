@@ -57,7 +57,7 @@ class ShardPods:
 
     @property
     def is_there(self) -> bool:
-        """Whether any replica is reachable."""
+        """True if any replica is reachable."""
         return not all(replica.is_away for replica in self.replicas)
 
     def begin(self, slot: int, content: bytes) -> Begun | None:

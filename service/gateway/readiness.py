@@ -11,7 +11,7 @@ _READY = b" 200 "
 
 
 async def is_ready(admin: str, within_s: float) -> bool:
-    """Whether the admin port at this address reports readiness."""
+    """Return whether the admin port at this address reports readiness."""
     parts = urlsplit(admin)
     try:
         async with asyncio.timeout(within_s):

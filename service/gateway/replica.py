@@ -124,7 +124,7 @@ class Replica:
             self._begin_probing()
 
     async def is_ready(self) -> bool:
-        """Whether it answers, and knows the views."""
+        """Return whether it answers, and knows the views."""
         return await self._probe_once() and not (self.is_away or self.is_weak)
 
     def close(self, *, now: bool = False) -> None:

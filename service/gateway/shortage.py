@@ -21,7 +21,7 @@ def refuse_shortage(error: Exception) -> None:
 
 
 def _can_open() -> bool:
-    """Whether a file can be opened: a failed name lookup does not report the lack of one."""
+    """Return whether a file can be opened: a failed name lookup does not report the lack of one."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError:

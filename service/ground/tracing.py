@@ -72,7 +72,7 @@ class Tracing:
 
 
 def is_traced() -> bool:
-    """Whether the current task belongs to a sampled trace."""
+    """Return whether the current task belongs to a sampled trace."""
     return get_current_span().get_span_context().trace_flags.sampled
 
 

@@ -62,7 +62,7 @@ class ParameterInfo:
 
     @property
     def is_claim(self) -> bool:
-        """Whether its value comes from the client's token, never from the request."""
+        """True if its value comes from the client's token, never from the request."""
         return self.name.startswith(CLAIMS)
 
 
@@ -111,7 +111,7 @@ class ViewInfo:
 
     @cached_property
     def building(self) -> bool:
-        """Whether its contents are incomplete, so that it must not be read."""
+        """True if its contents are incomplete, so that it must not be read."""
         return self.status in INCOMPLETE
 
     @property
@@ -137,28 +137,28 @@ class ViewInfo:
 
     @cached_property
     def cut(self) -> bool:
-        """Whether an answer may omit rows of its key."""
+        """True if an answer may omit rows of its key."""
         return self.limit_rows is not None or self.offset_rows > 0
 
     @cached_property
     def plain(self) -> bool:
-        """Whether the values of its parameters are its key."""
+        """True if the values of its parameters are its key."""
         return not self.within and all(parameter.role is ParameterRole.EQUAL for parameter in self.parameters)
 
     @cached_property
     def one_key(self) -> bool:
-        """Whether a read without a page is of one whole key."""
+        """True if a read without a page is of one whole key."""
         return self.plain or self.refreshed
 
     @cached_property
     def whole(self) -> bool:
-        """Whether a read without a page is of whole keys: of one, or of several without an order."""
+        """True if a read without a page is of whole keys: of one, or of several without an order."""
         keyed = all(parameter.role in (ParameterRole.EQUAL, ParameterRole.LIST) for parameter in self.parameters)
         return self.one_key or (keyed and not (self.cut or self.ordered or self.storage))
 
     @cached_property
     def bag(self) -> bool:
-        """Whether a read without a page answers all rows of its keys or selection, without an order."""
+        """True if a read without a page answers all rows of its keys or selection, without an order."""
         return bool(self.within) or (self.whole and not self.cut)
 
     @cached_property
@@ -219,7 +219,7 @@ def describe(
 
 
 def is_direct(plan: View) -> bool:
-    """Whether rows are answered in the order in which they are stored."""
+    """Return whether rows are answered in the order in which they are stored."""
     return not plan.order or plan.order == plan.storage_order
 
 

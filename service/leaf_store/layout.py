@@ -131,7 +131,7 @@ def view_of(entry: bytes) -> ViewId:
 
 
 def is_hashed(entry: bytes) -> bool:
-    """Whether the view's key cannot be decoded from an entry's key."""
+    """Return whether the view's key cannot be decoded from an entry's key."""
     return entry[HEAD_BYTES] != 0
 
 

@@ -252,7 +252,7 @@ class LeafWriter:
         return answer_of(self._encoders[view].encode_answer(rows), self._views[view], values, window)
 
     def has(self, view: ViewId) -> bool:
-        """Whether a view is registered: it may be dropped while a request waits for its answer."""
+        """Return whether a view is registered: it may be dropped while a request waits for its answer."""
         return view in self._views
 
     def info(self, view: ViewId) -> ViewInfo:

@@ -14,7 +14,7 @@ _NAME = re.compile(f"{PREFIX}[0-9a-f]{{{HASH_DIGITS}}}")
 
 
 def is_of_query(view: str) -> bool:
-    """Whether a name is one that views of queries have."""
+    """Return whether a name is one that views of queries have."""
     return view.startswith(PREFIX) and _NAME.fullmatch(view) is not None
 
 

@@ -322,7 +322,7 @@ class Health(Model):
 
 
 class Readiness(Model):
-    """Whether reads can be answered as configured, and current problems."""
+    """Readiness: reads can be answered as configured; and current problems."""
 
     ready: bool
     engine: bool

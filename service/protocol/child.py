@@ -74,7 +74,7 @@ def end_with_parent() -> None:
 
 
 def parent_gone() -> bool:
-    """Whether this process stops because its parent died, and so has to clean up after both."""
+    """Return whether this process stops because its parent died, and so has to clean up after both."""
     return _parent_gone.is_set()
 
 

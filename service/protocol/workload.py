@@ -39,7 +39,8 @@ class WorkloadModel(BaseModel):
 
 
 class AppliedState(Model):
-    """What is done about a view. `pinned`: keys of the engine; `refused`: keys that are none of the view's."""
+    """State of the model applied to a view. `pinned`: keys of the engine; `refused`: keys that are none of the
+    view's."""
 
     view: str
     budget_bytes: int

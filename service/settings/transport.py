@@ -45,7 +45,7 @@ class Transport:
 
     @property
     def undecided(self) -> bool:
-        """Whether other machines may intercept the connection, and nobody has decided that this is acceptable."""
+        """True if other machines may intercept the connection, and nobody has decided that this is acceptable."""
         return bool(self.host) and not self.chosen and not self.verified
 
     @property
@@ -110,7 +110,7 @@ def _remote(hosts: list[str]) -> str:
 
 
 def _is_local(host: str) -> bool:
-    """Whether it is a socket (also libpq's default, an empty host) or loopback. No name is looked up."""
+    """Return whether it is a socket (also libpq's default, an empty host) or loopback. No name is looked up."""
     if not host or host[0] in "/@" or host.lower().rstrip(".") == "localhost":
         return True
     try:

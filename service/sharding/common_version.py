@@ -33,7 +33,7 @@ class Exact(Generic[T]):
     one_by_one: Position = 0
 
     def is_at(self, position: Position, server: str) -> bool:
-        """Whether the answers are exact at that position."""
+        """Return whether the answers are exact at that position."""
         there = position == self.until or position >= self.one_by_one or is_milestone(position)
         return there and self.server == server and self.since <= position <= self.until
 

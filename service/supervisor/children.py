@@ -62,12 +62,12 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs right now."""
+        """True if the process runs right now."""
         return self.process is not None and self.process.returncode is None
 
     @property
     def silent(self) -> bool:
-        """Whether it runs and has not beaten lately."""
+        """True if it runs and has not beaten lately."""
         return self.alive and time.monotonic() - self._heard_s > _SILENT_S
 
     async def start(self) -> None:

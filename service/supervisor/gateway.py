@@ -97,7 +97,7 @@ class GatewaySupervisor:
         return self.workers
 
     def served_before(self) -> bool:
-        """Whether all shards were there once: what others can answer is answered while one is away."""
+        """Return whether all shards were there once: what others can answer is answered while one is away."""
         return self._fleet is not None and self._fleet.was_ready
 
     async def _metrics(self) -> bytes:

@@ -139,7 +139,7 @@ class Supervisor:
         return [child for child in self.children() if child not in self.workers]
 
     def served_before(self) -> bool:
-        """Whether an engine was there once: its leaf store is."""
+        """Return whether an engine was there once: its leaf store is."""
         return any(engine.restarts for engine in self.engines)
 
     async def stop(self) -> None:

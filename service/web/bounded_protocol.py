@@ -211,7 +211,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """What came is not HTTP."""
+        """Refuse bytes that are not HTTP."""
         self._refuse(ApiError("bad_request", "The bytes sent are not an HTTP/1.1 request."))
 
     def handle_websocket_upgrade(self) -> None:
@@ -237,11 +237,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _has_head(self) -> bool:
-        """Whether the request that is being received has begun to be served."""
+        """Return whether the request that is being received has begun to be served."""
         return self.cycle is not None and self.cycle.scope is self.scope
 
     def _announces_too_much(self) -> bool:
-        """Whether the announced body is too large, and no other request is being answered."""
+        """Return whether the announced body is too large, and no other request is being answered."""
         cycle = self.cycle
         if not self._has_head() or self.pipeline or cycle.response_started:
             return False

@@ -156,7 +156,7 @@ def _has_length(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _is_plain(headers: Headers) -> bool:
-    """Whether it is uncompressed JSON."""
+    """Return whether it is uncompressed JSON."""
     names = dict(headers)
     return names.get(b"content-type", b"").partition(b";")[0] in _JSON and b"content-encoding" not in names
 

@@ -38,7 +38,7 @@ class DirectApp(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def reads_body(self, scope: Scope) -> bool:
-        """Whether `answer` needs the request's body."""
+        """Return whether `answer` needs the request's body."""
         ...
 
     def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:

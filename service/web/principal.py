@@ -50,8 +50,8 @@ class Principal:
     expires_at: float | None = None
 
     def may_read(self, view: str) -> bool:
-        """Whether it may read a view of that name, if one exists. Views of ad-hoc queries need the right to query, too:
-        they may contain rows that other views restrict by claims."""
+        """Return whether it may read a view of that name, if one exists. Views of ad-hoc queries need the right to
+        query, too: they may contain rows that other views restrict by claims."""
         if is_of_query(view) and Right.QUERY not in self.rights:
             return False
         if self.reads_all:
@@ -67,7 +67,7 @@ class Principal:
 
     @cached_property
     def reads_all(self) -> bool:
-        """Whether it may read every view, except those of ad-hoc queries."""
+        """True if it may read every view, except those of ad-hoc queries."""
         return Right.READ in self.rights and ALL_VIEWS in self.views
 
     @cached_property

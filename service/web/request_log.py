@@ -85,7 +85,7 @@ def _id_of(headers: Headers) -> str:
 
 
 def _waits(scope: Scope) -> bool:
-    """Whether the request is a long poll, which takes long by design."""
+    """Return whether the request is a long poll, which takes long by design."""
     return b"live=" in scope["query_string"]
 
 

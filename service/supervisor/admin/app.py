@@ -102,12 +102,12 @@ class ChildState(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it runs right now."""
+        """True if it runs right now."""
         ...
 
     @property
     def silent(self) -> bool:
-        """Whether it runs and does not say so."""
+        """True if it runs and does not say so."""
         ...
 
 
@@ -119,7 +119,7 @@ class Children(Protocol):
         ...
 
     def served_before(self) -> bool:
-        """Whether reads were answered once: what is cached is served while the engine is away."""
+        """Return whether reads were answered once: what is cached is served while the engine is away."""
         ...
 
 
@@ -243,7 +243,7 @@ def _metrics_of(engine: Control, supervisor: Children) -> Metrics:
 
 
 class _Readinesses:
-    """Whether reads can be answered. *State*: `_served`, whether they could once."""
+    """Readiness of reads. *State*: `_served`, whether they could be answered once."""
 
     def __init__(self, engine: Control, supervisor: Children) -> None:
         self._engine = engine

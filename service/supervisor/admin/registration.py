@@ -40,7 +40,8 @@ _NONE = ViewChange(at_ms=-1)
 
 
 def is_away(error: object) -> bool:
-    """Whether an engine did not reply: it cannot be reached, or takes too long. It may have performed the operation."""
+    """Return whether an engine did not reply: it cannot be reached, or takes too long. It may have performed the
+    operation."""
     return isinstance(error, ApiError) and error.code in ("engine_unavailable", "read_timeout")
 
 
@@ -102,7 +103,7 @@ class Registering:
         return there
 
     def may_miss(self, error: ApiError) -> bool:
-        """Whether an engine with this error blocks no change: it gets the change later."""
+        """Return whether an engine with this error blocks no change: it gets the change later."""
         return self._clock is not None and error.retryable
 
     async def _change(self, before: Before, change: Operation[R], name: str, at_ms: int | None) -> list[R]:

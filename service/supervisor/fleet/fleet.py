@@ -108,7 +108,7 @@ class Fleet:
 
     @property
     def was_ready(self) -> bool:
-        """Whether each shard was ready once."""
+        """True if each shard was ready once."""
         return self.engines.were_ready
 
     def samples(self) -> Iterator[MetricSample]:

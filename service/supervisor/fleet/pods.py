@@ -50,12 +50,12 @@ class Pod:
 
     @property
     def is_there(self) -> bool:
-        """Whether it answered the last request for its health."""
+        """True if it answered the last request for its health."""
         return self.health is not None
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can answer reads, and take changes."""
+        """True if it can answer reads, and take changes."""
         return self.health is not None and self.health.ready
 
     async def call(self, operation: Operation[R]) -> R:

@@ -43,7 +43,7 @@ class Verifier(Protocol):
     holds_s: float
 
     def takes(self, token: str) -> bool:
-        """Whether a token has the form of this kind."""
+        """Return whether a token has the form of this kind."""
         ...
 
     async def verify(self, token: str) -> Principal:

@@ -30,7 +30,7 @@ class Guard:
         self._authority = authority
 
     def reads_body(self, scope: Scope) -> bool:
-        """Whether `answer` needs the request's body; False for unknown clients, whose bodies are not awaited."""
+        """Return whether `answer` needs the request's body; False for unknown clients, whose bodies are not awaited."""
         return self._known(scope) is not None and self._app.reads_body(scope)
 
     def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:

@@ -26,7 +26,7 @@ class Minimums:
         self._there: Gtids | None = None
 
     def has(self, state: LeafState, minimum: Minimum) -> bool:
-        """Whether the store, in this state, is known to have reached the minimum."""
+        """Return whether the store, in this state, is known to have reached the minimum."""
         if isinstance(minimum, Position):
             return state.position >= minimum and not (state.position ^ minimum) & KIND
         there = self._there

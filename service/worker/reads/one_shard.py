@@ -31,7 +31,7 @@ class ShardQuestion:
 
     @property
     def bounded(self) -> bool:
-        """Whether any view has a maximum age."""
+        """True if any view has a maximum age."""
         return any(wanted.view.max_lag_ms is not None for wanted in self.wanted)
 
     def look(self, at_ms: int = 0) -> bool:

@@ -57,7 +57,7 @@ _MEMBERS = tuple(field.name for field in fields(PartHead))
 
 
 def is_part(headers: Headers) -> bool:
-    """Whether a request is for a part."""
+    """Return whether a request is for a part."""
     return PART in headers
 
 

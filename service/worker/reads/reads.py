@@ -148,7 +148,7 @@ class Reads:
 
     @property
     def started(self) -> bool:
-        """Whether the engine has committed anything yet."""
+        """True if the engine has committed anything yet."""
         return self._started
 
     def refresh(self) -> None:
@@ -356,7 +356,7 @@ class Reads:
         return self._engine.stream(item, self._limit_s(wait_s), minimum)
 
     def are_replaced(self, views: Iterable[ViewRoute]) -> bool:
-        """Whether one of the names denotes another view by now, whose parameters may have another meaning."""
+        """Return whether one of the names denotes another view by now, whose parameters may have another meaning."""
         self.refresh()
         return any(
             route is not None and route.info.id != view.info.id

@@ -155,13 +155,13 @@ def preferred_wait_s(prefer: str, default: float | None) -> float | None:
 
 
 def not_modified(if_none_match: bytes, tag: bytes) -> bool:
-    """Whether If-None-Match contains the tag, compared weakly (RFC 9110, 13.1.2)."""
+    """Return whether If-None-Match contains the tag, compared weakly (RFC 9110, 13.1.2)."""
     return b'"%b"' % tag in if_none_match or if_none_match.strip() == b"*"
 
 
 def varies(rows_bytes: int, compress_bytes: int) -> bool:
-    """Whether an answer with so many bytes of rows, without the brackets, may be sent compressed. Includes answers
-    that reach the limit only with the bytes around their rows."""
+    """Return whether an answer with so many bytes of rows, without the brackets, may be sent compressed. Includes
+    answers that reach the limit only with the bytes around their rows."""
     return 0 < compress_bytes <= rows_bytes + _AROUND_BYTES
 
 

@@ -72,7 +72,7 @@ class BatchRoute:
             await send_reply(send, reply)
 
     def is_for(self, scope: Scope) -> bool:
-        """Whether this is a batch read in its common form; others are left to the documented application."""
+        """Return whether this is a batch read in its common form; others are left to the documented application."""
         return _is_batch(scope) and _is_plain(scope["headers"], self._max_bytes)
 
     def answer(self, scope: Scope, body: bytes) -> Reply | None:
@@ -158,7 +158,7 @@ def _is_batch(scope: Scope) -> bool:
 
 
 def _is_plain(headers: Headers, max_bytes: int) -> bool:
-    """Whether a JSON body of a known, allowed length follows."""
+    """Return whether a JSON body of a known, allowed length follows."""
     is_json = fits = False
     for name, value in headers:
         if name == b"content-type":

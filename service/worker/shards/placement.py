@@ -43,7 +43,7 @@ class PlacedView:
 
     @property
     def whole(self) -> bool:
-        """Whether one shard answers all its reads."""
+        """True if one shard answers all its reads."""
         return self._only is not None
 
     def of_entry(self, name: bytes) -> int:

@@ -100,7 +100,7 @@ class ShardedReads:
         return same
 
     def are_replaced(self, views: Sequence[ViewRoute]) -> bool:
-        """Whether one of the names denotes another view by now."""
+        """Return whether one of the names denotes another view by now."""
         self.refresh()
         return any(
             route is not None and not is_same(route.info, view.info)
@@ -243,7 +243,7 @@ class ShardedReads:
 
 
 def is_same(one: ViewInfo, other: ViewInfo) -> bool:
-    """Whether values of parameters have the same meaning in both views."""
+    """Return whether values of parameters have the same meaning in both views."""
     return one.definition == other.definition
 
 

@@ -31,7 +31,7 @@ class SubscriptionRequest:
 
 
 def wants_events(headers: Headers) -> bool:
-    """Whether a request accepts server-sent events."""
+    """Return whether a request accepts server-sent events."""
     # A gateway runs this before each read: a generator would take three times as long.
     for name, value in headers:  # noqa: SIM110
         if name == b"accept" and EVENT_STREAM in value:
@@ -40,12 +40,12 @@ def wants_events(headers: Headers) -> bool:
 
 
 def is_live(query: bytes) -> bool:
-    """Whether a query string contains ``live``."""
+    """Return whether a query string contains ``live``."""
     return b"live=" in query and any(part.startswith(b"live=") for part in query.split(b"&"))
 
 
 def has_own_live(route: ViewRoute) -> bool:
-    """Whether ``live`` is a parameter of the view."""
+    """Return whether ``live`` is a parameter of the view."""
     return _LIVE in _own(route)
 
 

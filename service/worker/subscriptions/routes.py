@@ -31,7 +31,7 @@ class SubscribeRoute:
         self._settings = settings
 
     def is_for(self, scope: Scope) -> bool:
-        """Whether a request is a subscription. A read of a view with only ``limit`` or ``after`` is not."""
+        """Return whether a request is a subscription. A read of a view with only ``limit`` or ``after`` is not."""
         if scope["type"] != "http":
             return bool(scope["type"] == "websocket")
         path: str = scope["path"]

@@ -41,5 +41,5 @@ def read_token(text: str) -> Resume:
 
 
 def names(resume: Resume, epoch: str) -> bool:
-    """Whether a token may belong to this epoch."""
+    """Return whether a token may belong to this epoch."""
     return not resume.epoch or resume.epoch == epoch[:_EPOCH_DIGITS]

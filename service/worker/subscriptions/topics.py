@@ -224,7 +224,7 @@ class Subscriptions:
         return self._held.bytes > self._settings.memory
 
     def _are_too_many(self) -> bool:
-        """Whether there are too many topics, including starting ones."""
+        """Return whether there are too many topics, including starting ones."""
         return len(self._topics) + len(self._starting) > self._settings.topics or self._held.keys > self._settings.keys
 
     def _forget_lingering(self) -> bool:
