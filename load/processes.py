@@ -118,7 +118,7 @@ def stored_bytes(directory: Path) -> int:
 
 
 def listens_on(pid: int, port: int) -> bool:
-    """Whether the process holds the listening TCP socket of a loopback port."""
+    """Return whether the process holds the listening TCP socket of a loopback port."""
     inodes = set(_listening_inodes(port))
     with suppress(FileNotFoundError, PermissionError):
         for descriptor in (_PROC / str(pid) / "fd").iterdir():

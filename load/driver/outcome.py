@@ -68,7 +68,7 @@ class RunOutcome:
 
     @property
     def kept_up(self) -> bool:
-        """Whether the side served the offered rate."""
+        """True if the side served the offered rate."""
         return self.limit == "none" and not self.failed
 
     @property

@@ -32,7 +32,7 @@ class Search:
 
     @property
     def limited_by_generator(self) -> bool:
-        """Whether the side may be capable of more than the generator is: `best` is a lower bound then."""
+        """True if the side may be capable of more than the generator is: `best` is a lower bound then."""
         return any(run.limit == "generator" for run in self.tried)
 
     @property

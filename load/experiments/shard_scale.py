@@ -297,7 +297,7 @@ class _Measuring:
             raise SideError(f"{self._running.side.name}: answers are not the database's")
 
     def _shows(self, position: str) -> bool:
-        """Whether answers are as new for enough keys that each shard has some; nobody votes for these."""
+        """Return whether answers are as new for enough keys that each shard has some; nobody votes for these."""
         last = self._sizes.stories
         keys = [(VIEW, {"id": story}) for story in range(last - _COMPARED + 1, last + 1)]
         with self._connection() as connection:

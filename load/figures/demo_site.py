@@ -85,7 +85,7 @@ class DemoSite:
             return log_end(connection)
 
     def has_reached(self, position: str) -> bool:
-        """Whether answers are as new as `position` already."""
+        """Return whether answers are as new as `position` already."""
         headers = {"Upquery-Min-Version": position, "Prefer": "wait=0"}
         reply = httpx.get(self.view_url("story_with_votes", id=1), headers=headers, timeout=30)
         if reply.status_code not in (httpx.codes.OK, httpx.codes.GATEWAY_TIMEOUT):

@@ -41,7 +41,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the median is as good as the goal."""
+        """True if the median is as good as the goal."""
         if self.goal is None:
             return None
         return self.value.median >= self.goal if self.more_is_better else self.value.median <= self.goal

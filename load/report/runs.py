@@ -129,7 +129,7 @@ def _throughput(runs: Sequence[RunOutcome]) -> Plot:
 
 
 def _is_wide(values: Sequence[float]) -> bool:
-    """Whether values lie so far apart that the small ones would vanish on a linear axis."""
+    """Return whether values lie so far apart that the small ones would vanish on a linear axis."""
     positive = [value for value in values if value > 0]
     return bool(positive) and max(positive) > 20 * min(positive)
 

@@ -48,7 +48,7 @@ def record(size: LobstersSize, visits: int, seed: int, tell: Tell) -> Trace:
 
 
 def _make(connection: SingleConnection, visit: Visit) -> bool:
-    """Whether the visit was made to its end: a page may find what another has taken away."""
+    """Return whether the visit was made to its end: a page may find what another has taken away."""
     try:
         connection.make(visit)
     except (Broken, LookupError, OSError, ValueError):
