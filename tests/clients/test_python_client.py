@@ -24,7 +24,7 @@ _CONFIGURATION = "package_name_override: upquery_client\npost_hooks: []\n"
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """What a Python program prints; its whole output where it fails."""
+    """Return the output of a Python program, which must succeed."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,

@@ -15,7 +15,7 @@ STEPS = ["readsOneKey", "pages", "asksAgainWithATag", "waitsForAVersion", "reads
 
 
 def run(folder: Path, *command: str) -> str:
-    """What a program of the packages prints; its whole output where it fails."""
+    """Return the output of a program of the packages, which must succeed."""
     done = subprocess.run(
         ["node", *command], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

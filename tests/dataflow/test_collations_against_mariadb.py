@@ -45,7 +45,7 @@ CYRILLIC = " aAЖжЁёeE\tЂ№"
 
 @cache
 def characters(charset: str) -> str:
-    """What the character set has of the awkward ones."""
+    """Return the awkward characters that the character set contains."""
     if charset in ("latin1", "ascii", "cp1251"):
         python = {"latin1": "cp1252", "ascii": "ascii", "cp1251": "cp1251"}[charset]
         return "".join(c for c in dict.fromkeys(AWKWARD + CYRILLIC + "ÀàÿŸ€") if c.encode(python, "ignore"))

@@ -189,7 +189,7 @@ def server(database: Database) -> Connection:
 def on_server(
     server: Connection, expression: Scalar, types: Sequence[SqlType], row: Sequence[Value]
 ) -> Value | Exception:
-    """What the server prints, or its error."""
+    """Return the server's value, or its error."""
     casts = ", ".join(f"%s::{type_name(t)} AS c{i}" for i, t in enumerate(types))
     try:
         cursor = server.execute(f"SELECT {render(expression, name_of).replace('%', '%%')} FROM (SELECT {casts}) r", row)
@@ -202,7 +202,7 @@ def on_server(
 
 
 def all_on_server(server: Connection, expression: Scalar, types: Sequence[SqlType]) -> dict[tuple[Value, ...], Value]:
-    """What the server prints for every combination of the types' values; the combinations with an error are missing."""
+    """Return the server's value for every combination of the types' values; combinations with an error are missing."""
     wanted = list(product(*(printed(server, t) for t in types)))
     found: dict[tuple[Value, ...], Value] = {}
     sources = ", ".join(f"unnest(%s::text[]) WITH ORDINALITY AS v{i}(t{i}, n{i})" for i in range(len(types)))

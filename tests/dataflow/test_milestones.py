@@ -1,4 +1,4 @@
-"""No transactions are put together across a milestone."""
+"""Milestones: transactions are never merged across one."""
 
 from itertools import pairwise
 

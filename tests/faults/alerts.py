@@ -34,7 +34,7 @@ class Rule:
 
     @property
     def metrics(self) -> list[str]:
-        """What it looks at."""
+        """Metrics of the expression."""
         return [term["metric"] for term in self._terms()]
 
     def _terms(self) -> Iterator[dict[str, Any]]:
@@ -44,7 +44,7 @@ class Rule:
             yield term.groupdict()
 
     def holds(self, scraped: "Scraped", at_s: float) -> bool:
-        """Whether its expression has a result at a time."""
+        """Return whether its expression has a result at a time."""
         return any(
             value is not None and _OPERATORS[term["operator"]](value, float(term["number"]))
             for term in self._terms()
@@ -75,7 +75,7 @@ def rules() -> list[Rule]:
 
 @dataclass(slots=True)
 class Scraped:
-    """What ``/metrics`` has said. *State*: `of`, by metric and labels; `at_s`, when it was asked."""
+    """Samples of ``/metrics``. *State*: `of`, by metric and labels; `at_s`, the time of each scrape."""
 
     of: dict[str, Series] = field(default_factory=dict)
     at_s: list[float] = field(default_factory=list)
@@ -95,7 +95,8 @@ class Scraped:
                 of_metric.setdefault(series["labels"] or "", []).append((now, float(series["value"])))
 
     def fires(self, rule: Rule, hurry: float = 1.0) -> bool:
-        """Whether an alert fires in what was scraped; where nobody waits as long as it does, `hurry` times sooner."""
+        """Return whether an alert fires in what was scraped; where nobody waits as long as it does, `hurry` times
+        sooner."""
         since: float | None = None
         for at_s in self.at_s:
             if not rule.holds(self, at_s):

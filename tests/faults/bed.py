@@ -94,7 +94,7 @@ class Bed:
     misses: Prober
 
     def pid(self, name: str) -> int:
-        """Of one of the service's processes, once it runs."""
+        """Return the PID of one of the service's processes, once it runs."""
 
         def found() -> int:
             with suppress(ValueError):
@@ -104,14 +104,14 @@ class Bed:
         return int(until(found))
 
     def is_whole(self) -> bool:
-        """Whether all processes run, the stream runs, and no view is broken."""
+        """Return whether all processes run, the stream runs, and no view is broken."""
         with suppress(httpx.HTTPError):
             said = HTTP.get(f"{self.service.admin}/readyz?strict=1")
             return said.status_code == 200 and said.json()["workers"] == WORKERS
         return False
 
     def said(self, from_byte: int) -> str:
-        """What an operator sees: the log behind a place, the probes and the metrics."""
+        """Return everything that an operator sees: the log from `from_byte` on, the probes and the metrics."""
         with self.service.log.open("rb") as log:
             log.seek(from_byte)
             seen = [log.read().decode(errors="replace")]

@@ -1,4 +1,4 @@
-"""What can break while others read and write: each fault is injected into a `Bed`, and heals, or is repaired."""
+"""Faults injected into a `Bed` under reads and writes; each heals, or is repaired."""
 
 import os
 import resource

@@ -32,7 +32,7 @@ HEAD = _ROW.format("fault", "hits", "p99 before", "during, ms", "misses", "right
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a fault did."""
+    """Effects of a fault."""
 
     fault: str
     hits: list[Probe] = field(repr=False)

@@ -34,7 +34,7 @@ def suspended(*pids: int) -> Iterator[None]:
 
 
 class PostgresSide:
-    """What is done to a PostgreSQL server."""
+    """Faults of a PostgreSQL server."""
 
     #: What the connection of the change stream says at first.
     stream_says = b"replication\0database"
@@ -52,7 +52,7 @@ class PostgresSide:
             )
 
     def crash(self) -> None:
-        """As by a lack of power."""
+        """Stop it like a power failure."""
         self.server.stop("immediate")
 
     def start(self) -> None:
@@ -106,7 +106,7 @@ class PostgresSide:
 
 
 class MariaSide:
-    """What is done to a MariaDB server."""
+    """Faults of a MariaDB server."""
 
     stream_says = b"heartbeat_period"
 
@@ -124,7 +124,7 @@ class MariaSide:
             )
 
     def crash(self) -> None:
-        """As by a lack of power."""
+        """Stop it like a power failure."""
         self.server.kill()
 
     def start(self) -> None:

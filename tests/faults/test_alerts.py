@@ -54,7 +54,7 @@ def kill_worker(bed: Bed) -> None:
 
 @contextmanager
 def outgrown(bed: Bed) -> Iterator[None]:
-    """What must be kept whole has become more than there may be."""
+    """Let a full materialization exceed its limit."""
     assert isinstance(bed.side, PostgresSide)
     bed.side.database.execute(f"INSERT INTO kept SELECT i, i FROM generate_series(1000, {ROWS}) i")
     yield

@@ -37,7 +37,7 @@ def stopped(service: RunningService, name: str) -> Iterator[int]:
 
 
 def probed(service: RunningService, path: str) -> tuple[int, str]:
-    """What a probe is answered, in time."""
+    """Return a probe's answer, which must arrive in time."""
     began = time.monotonic()
     response = HTTP.get(service.admin + path)
     assert time.monotonic() - began < PROBE_S

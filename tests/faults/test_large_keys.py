@@ -68,7 +68,7 @@ def peak_bytes(service: RunningService, process: str = "engine") -> int:
 
 
 def code(service: RunningService, view: str, **parameters: object) -> str:
-    """Of a refusal."""
+    """Return the code of a refusal."""
     return str(service.read(view, PATIENT, **parameters).json()["code"])
 
 

@@ -52,7 +52,7 @@ def test_who_can_answer_is_ready_and_the_log_says_who_is_waited_for(database: Da
 
 
 def answers_past_the_store(service: RunningService, titles: dict[int, str]) -> None:
-    """What is committed now, with no version."""
+    """Expect the committed rows, without a version."""
     for number, title in titles.items():
         answer = service.read("story", id=number)
         assert (answer.status_code, answer.json()["rows"]) == (200, [{"id": number, "title": title}])
@@ -81,7 +81,7 @@ def test_a_service_starts_beside_an_open_transaction(database: Database, tmp_pat
 def test_while_the_stream_cannot_begin_the_database_answers_what_is_not_stored(
     database: Database, tmp_path: Path
 ) -> None:
-    """As it is now: such an answer has what was committed since, and no version."""
+    """Such an answer shows everything committed since, and has no version."""
     with running_service(tmp_path, database.url, VIEWS, cdc={"set_replica_identity": True}) as service:
         until(lambda: service.hits("story", id=1))
         with psycopg.connect(database.url) as forgotten:

@@ -19,7 +19,7 @@ CDC = {"silence_s": 2.0, "set_replica_identity": True}
 
 
 def through(url: str, port: int) -> str:
-    """The same server by another port."""
+    """Return the URL of the server behind another port."""
     return url.replace(f":{urlsplit(url).port}", f":{port}")
 
 

@@ -63,7 +63,7 @@ def test_of_next_to_nothing(service: RunningService) -> None:
 
 @pytest.mark.postgres
 def test_that_others_fill(service: RunningService) -> None:
-    """What is held goes down, answers stay right, and no process is lost; then it may go up again."""
+    """The memory in use shrinks, answers stay right and no process is lost; then it may grow again."""
     service.within = (*_WITH_TMPFS, "160m", str(service.run))
     service.start()
     budget_bytes = service.call("GET", "/readyz").json()["memory"]["budget_bytes"]

@@ -18,7 +18,7 @@ VIEWS = {"story": "SELECT id, title FROM stories WHERE id = :id"}
 
 
 def refuses(url: str) -> bool:
-    """Whether nobody listens there."""
+    """Return whether nobody listens there."""
     address = urlsplit(url)
     try:
         socket.create_connection((address.hostname, address.port), timeout=1).close()

@@ -1,4 +1,4 @@
-"""What random SQL is made of in one database: its tables, their values, and the forms of its expressions, as templates.
+"""Material of random SQL in one database: its tables, their values, and the forms of its expressions, as templates.
 
 In a template ``{int}`` is any expression of a kind, ``{int.}`` one that contains no other, ``{any.}`` one of some kind,
 ``{x}`` one of the kind that is asked for, ``{constant}`` a constant of that kind, ``{list}`` some, ``{condition}`` a

@@ -19,7 +19,7 @@ _GENERATED = re.compile(r"^\s*(\d+) generated", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one run over one document found."""
+    """Findings of one run over one document."""
 
     cases: int
     #: schemathesis found nothing wrong.

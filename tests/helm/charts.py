@@ -23,7 +23,7 @@ SERVING = ("StatefulSet", "Deployment")
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a release consists of. `notes` is what is said to who installs it."""
+    """Objects of a release. `notes` is the text printed after its installation."""
 
     objects: list[Object]
     notes: str
@@ -61,7 +61,7 @@ class Rendered:
 
     @property
     def templates(self) -> list[Object]:
-        """What all kinds of pods are made of."""
+        """Templates of all kinds of pods."""
         found = [each["spec"]["template"] for kind in SERVING for each in self.of_kind(kind)]
         return found + self.job_templates
 

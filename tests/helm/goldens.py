@@ -29,7 +29,7 @@ _Readable.add_representer(str, _text)
 
 
 def golden(name: str) -> str:
-    """What the entry renders, with random parts left out."""
+    """Render the entry, without its random parts."""
     documents = yaml.dump_all(render(MATRIX[name]).objects, Dumper=_Readable, sort_keys=False, width=120)
     return _RANDOM.sub("(random)", documents)
 

@@ -26,8 +26,8 @@ LIMIT_S = 120.0
 
 
 class Cluster:
-    """What pods of a release are given: its objects, and the namespace's other Secrets. `claims`: a folder for volumes
-    that stay when pods go."""
+    """Environment of a release's pods: its objects, and the namespace's other Secrets. `claims`: a folder for volumes
+    that outlive pods."""
 
     def __init__(
         self, release: Rendered, secrets: MutableMapping[str, dict[str, str]], claims: Path = Path("nowhere")
@@ -67,7 +67,7 @@ class Cluster:
         raise AssertionError(variable, template)
 
     def files(self, volume: Object) -> dict[str, str]:
-        """What a volume has in it when a pod starts, or is told about later."""
+        """Return a volume's files at the start of a pod, or after a later change."""
         if "configMap" in volume:
             return dict(self.configs[volume["configMap"]["name"]])
         if "secret" in volume:
@@ -125,14 +125,14 @@ class Pod:
             )
 
     def follow(self) -> None:
-        """What is mounted is as the objects say now: a while later, while the pod runs."""
+        """Update mounted files to the objects' present contents, as happens a while later in a running pod."""
         for mount in self.container["volumeMounts"]:
             if "configMap" in self._volumes.get(mount["name"], {}):
                 files = self.cluster.files(self._volumes[mount["name"]])
                 self._fill(self.root / mount["mountPath"][1:], files)
 
     def _fill(self, folder: Path, files: Mapping[str, str]) -> None:
-        """As the kubelet does it: all files of a volume change at once, by one link to a folder of theirs."""
+        """Write all files of a volume at once, like the kubelet: by one link to a folder of theirs."""
         if not files:
             return
         current = Path(tempfile.mkdtemp(prefix="..", dir=folder))
@@ -144,7 +144,7 @@ class Pod:
         (folder / "..new").rename(folder / "..data")
 
     def _claim(self, folder: Path, volume: str) -> None:
-        """What a StatefulSet's pod of this name has, and had before."""
+        """Mount the volume of a StatefulSet's pod of this name, which outlives the pod."""
         claim = self.cluster.claims / f"{volume}-{self.name}"
         claim.mkdir(exist_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -170,11 +170,11 @@ class Pod:
         return int(number)
 
     def url(self, port: str) -> str:
-        """Of a port by its name."""
+        """Return the URL of a named port."""
         return f"http://{self.address}:{self.port(port)}"
 
     def probe(self, name: str) -> bool:
-        """What the kubelet finds."""
+        """Return the kubelet's result."""
         asked = self.container[f"{name}Probe"]["httpGet"]
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()

@@ -46,7 +46,6 @@ class Running:
 
     @property
     def release(self) -> Rendered:
-        """What is installed."""
         return self.cluster.release
 
     def engine(self, shard: int) -> Pod:
@@ -72,7 +71,7 @@ class Running:
         return pod
 
     def service(self) -> Service:
-        """Where it is read, as one who may read."""
+        """Return the service's address, with a token for reading."""
         assert self.gateway is not None
         return Service(self.gateway.url("http"), self.token("read"))
 
@@ -232,7 +231,7 @@ def _until_it_is_there(new: Pod, readers: list[Reader]) -> None:
 
 
 def _a_shard_dies_and_is_back(running: Running, readers: list[Reader]) -> None:
-    """What the other one keeps is answered all the while."""
+    """Kill a shard; the other one's keys are answered all the while."""
     assert running.gateway is not None
     gone = running.shards[1]
     gone.kill()
@@ -249,7 +248,7 @@ def _a_shard_dies_and_is_back(running: Running, readers: list[Reader]) -> None:
 
 
 def _shard_is_replaced(running: Running, shard: int, readers: list[Reader]) -> None:
-    """As a StatefulSet does it: the old pod has ended before the new one, with its volume, is made."""
+    """Replace a pod like a StatefulSet: the old one has ended before the new one starts on its volume."""
     old = running.shards[shard]
     # So long as it is left alone before it is told to stop.
     _all_are_asked(readers)
@@ -260,7 +259,7 @@ def _shard_is_replaced(running: Running, shard: int, readers: list[Reader]) -> N
 
 
 def _gateway_is_replaced(running: Running, service: Service, readers: list[Reader]) -> None:
-    """As a Deployment does it: the new pod is ready before the old one goes."""
+    """Replace a pod like a Deployment: the new one is ready before the old one stops."""
     old, new = running.gateway, running.front(2)
     assert old is not None
     _until_it_is_there(new, readers)
@@ -273,7 +272,7 @@ def _gateway_is_replaced(running: Running, service: Service, readers: list[Reade
 
 
 def _a_shard_is_added(running: Running, readers: list[Reader]) -> None:
-    """As an upgrade does it: a StatefulSet more, and a file that the gateway follows."""
+    """Add a StatefulSet, and a shard in the file that the gateway follows, as an upgrade does."""
     assert running.gateway is not None
     before = {each["metadata"]["name"]: each for each in running.release.of_kind("StatefulSet")}
     ports = {"http": running.shards[0].port("http"), "admin": running.shards[0].port("admin")}
@@ -290,7 +289,7 @@ def _a_shard_is_added(running: Running, readers: list[Reader]) -> None:
 
 
 def _has_moved(running: Running) -> bool:
-    """Whether the gateway reads from all of them, and keys have gone to the new one."""
+    """Return whether the gateway reads from all of them, and keys have gone to the new one."""
     assert running.gateway is not None
     headers = {"Authorization": f"Bearer {running.token('admin')}"}
     metrics = HTTP.get(f"{running.gateway.url('admin')}/metrics", headers=headers).text

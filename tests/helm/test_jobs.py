@@ -1,4 +1,4 @@
-"""What runs now and then: audits, models of the workload."""
+"""Scheduled jobs: audits, models of the workload."""
 
 import pytest
 import typer.core

@@ -51,7 +51,7 @@ def definitions(version: str) -> Resource[Any]:
 
 @cache
 def validator(version: str, kind: str, api: str) -> jsonschema.Draft202012Validator:
-    """Of a kind of object, unknown fields refused."""
+    """Return the validator of a kind of object; unknown fields are refused."""
     group = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", api)
     name = f"kubernetes-json-schema/v{version}-local-strict/{kind.lower()}-{group}.json"
     schema = schema_contents(name, version)

@@ -1,4 +1,4 @@
-"""What the chart tells Kubernetes to run, run here: the rendered pod as a local process, over a real PostgreSQL."""
+"""The chart's pods run here: the rendered pod as a local process, over a real PostgreSQL."""
 
 import threading
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ ANY_SECRET: defaultdict[str, dict[str, str]] = defaultdict(lambda: defaultdict(l
 
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What a pod's service would read, with what Secrets put into its environment."""
+    """Return a pod's settings, with the Secrets of its environment."""
 
     def loaded(values: Object) -> Settings:
         release = render(values)
@@ -34,7 +34,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def load_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What a gateway's service would read."""
+    """Return a gateway's settings."""
 
     def loaded(values: Object) -> GatewaySettings:
         release = render(values)
@@ -173,7 +173,7 @@ def test_each_shard_knows_which_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_shards_that_stay_do_not_count_those_that_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four, three are read from: these take up the views of the fourth, which still is one of four."""
+    """Three of four shards are read; these take over the views of the fourth, which is still one of four."""
     release = render(SHARDED)
     known = []
     for owner in release.of_kind("StatefulSet"):

@@ -34,7 +34,7 @@ REST_S = 0.02
 
 
 class Service:
-    """Where new connections go: to pods that are ready. *State*: `url`, of one of them."""
+    """Service of Kubernetes: new connections go to pods that are ready. *State*: `url`, of one of them."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
@@ -57,11 +57,10 @@ class Client(threading.Thread):
             self.failure = error
 
     def work(self, is_over: Callable[[], bool]) -> None:
-        """What it does."""
         raise NotImplementedError
 
     def end(self, limit_s: float) -> None:
-        """It stops. What it found wrong is raised."""
+        """Stop it, and raise its failure."""
         self._ended.set()
         self.join(limit_s)
         assert not self.is_alive()

@@ -1,4 +1,4 @@
-"""What clients and rows can do to a service that others read, and those others: hits, misses and writes meanwhile.
+"""Attacks by clients and rows on a service that others read, and their effect on hits, misses and writes.
 
     python -m tests.integration.attacks --seconds 5
 
@@ -216,7 +216,7 @@ def key(site: Site) -> None:
 
 
 def neighbour(_: Site) -> None:
-    """No attack: processor time that has nothing to do with the service, as attackers need some for themselves."""
+    """Use processor time for something else than the service, as attackers need some for themselves."""
     until_s = time.monotonic() + 0.1
     while time.monotonic() < until_s:
         pass

@@ -1,4 +1,4 @@
-"""Whether every answer is the database's, at one version, while writers, readers and random evictions run.
+"""Comparison of every answer with the database at one version, under writers, readers and random evictions.
 
 A checker stops the writers between two transactions, takes a consistent snapshot and compares every key of every view
 at that version; in between, reads over several views never show money created or lost. `Load` is all of it at once.
@@ -106,7 +106,6 @@ class Client(threading.Thread):
 
     @property
     def service(self) -> RunningService:
-        """Where it is now."""
         return self._load.service
 
 
@@ -213,7 +212,7 @@ class Load:
 
     @contextmanager
     def still(self) -> Iterator[Snapshot]:
-        """No transaction is open meanwhile; the database as it is."""
+        """Hold back transactions; yield the database's state."""
         with self.news.snapshot() as snapshot, self._gate.closed():
             snapshot.take()
             yield snapshot
@@ -259,7 +258,7 @@ class Load:
         until(lambda: self.check() is None and self.commits > commits)
 
     def is_right(self) -> bool:
-        """Whether all is answered, and right; AssertionError if anything is wrong."""
+        """Return whether all is answered, and right; AssertionError if anything is wrong."""
         self.check()
         with suppress(Unanswered):
             self.compare()
@@ -267,6 +266,5 @@ class Load:
         return False
 
     def summary(self) -> str:
-        """What was done."""
         done = {type(c).__name__: c.done for c in self.clients}
         return f"{self.rounds} rounds, {self.rows} rows compared, {self.commits} commits, {done}"

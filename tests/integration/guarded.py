@@ -108,7 +108,7 @@ class Guarded:
         return [row["id"] for result in body.get("results", [body]) for row in result["rows"]]
 
     def raw(self, request: bytes, *, admin: bool = False) -> bytes:
-        """What is answered to these bytes, until the connection is closed."""
+        """Return the answer to these bytes, until the connection is closed."""
         address = urlsplit(self.service.admin if admin else self.service.http)
         assert address.hostname
         assert address.port

@@ -46,7 +46,7 @@ def serving(directory: Path, setup: Setup) -> Iterator[RunningService]:
 
 
 def all_ready(service: RunningService) -> bool:
-    """Whether every view is. AssertionError if one is broken."""
+    """Return whether every view is. AssertionError if one is broken."""
     states = service.call("GET", "/v1/catalog/views").json()["views"]
     broken = [f"{state['name']}: {state.get('reason')}" for state in states if state["status"] == "broken"]
     assert not broken, broken

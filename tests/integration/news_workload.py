@@ -101,7 +101,7 @@ class News(Protocol):
 
     @property
     def url(self) -> str:
-        """What the service connects to."""
+        """URL for the service."""
         ...
 
     def create(self) -> None:

@@ -40,11 +40,11 @@ class Place:
     database: Database
 
     def url(self, view: str, path: str = "", **parameters: object) -> str:
-        """Where a view is subscribed to."""
+        """URL of a view's subscription."""
         return f"{self.service.http}/v1/views/{view}{path}?{urlencode(parameters)}"
 
     def expected(self, view: str, board: int) -> list[dict[str, Any]]:
-        """What the database answers now, as JSON has it."""
+        """Return the database's present answer, as JSON has it."""
         with psycopg.connect(self.database.url) as connection, connection.cursor() as cursor:
             cursor.execute(VIEWS[view].replace(":board", "%s").encode(), [board])
             names = [column.name for column in cursor.description or ()]
@@ -90,7 +90,7 @@ class Follower:
             self.failure = self.failure or lost
 
     def is_right(self) -> bool:
-        """Whether it has what the database has; LostTrack if it never will."""
+        """Return whether it has what the database has; LostTrack if it never will."""
         if self.failure is not None:
             raise self.failure
         if self.rows.over:
@@ -100,7 +100,6 @@ class Follower:
 
     @property
     def kinds(self) -> list[str]:
-        """Of what was heard."""
         return [event.kind for event in self.events]
 
 

@@ -95,7 +95,7 @@ def respelt(sql: str, chance: random.Random) -> str:
 
 
 def expected(connection: psycopg.Connection, sql: str) -> tuple[list[dict[str, Any]] | None, str]:
-    """What the database answers now (None: it refuses), and a version that has it."""
+    """Return the database's present answer (None: it refuses), and a version that includes it."""
     try:
         rows = connection.execute(f"SELECT row_to_json(q)::text FROM ({sql}\n) q".encode()).fetchall()
     except psycopg.Error:

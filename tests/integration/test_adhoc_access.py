@@ -1,4 +1,4 @@
-"""Who may send SQL to a guarded service, and that no view with claims answers it."""
+"""Rights to send SQL to a guarded service; no view with claims answers it."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""What a running service's answers say of themselves: the same tag from every worker, after a refill and after a
-restart; where they came from; and no view is missing while the service begins anew."""
+"""Headers of a running service's answers: the same tag from every worker, after a refill and after a restart; the
+source; no view is missing while the service begins anew."""
 
 import asyncio
 import os
@@ -104,7 +104,7 @@ def test_the_same_answer_has_the_same_tag_everywhere_and_always(service: Running
 
 
 def current_tags(service: RunningService, database: Database) -> list[str]:
-    """As `tags`, of answers that have all that is committed."""
+    """Return `tags` of answers that include everything committed."""
     ((position,),) = database.query("SELECT pg_current_wal_insert_lsn()::text")
     headers = {"Upquery-Min-Version": position, "Prefer": "wait=25"}
     return [until(lambda read=read: answered(service, read, **headers)).headers["etag"] for read in READS]

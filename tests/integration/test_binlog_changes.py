@@ -1,4 +1,4 @@
-"""What transactions of MariaDB become in the change stream, on a real server."""
+"""Transactions of MariaDB in the change stream, on a real server."""
 
 from collections.abc import Callable
 from typing import Any
@@ -99,7 +99,7 @@ def test_names_that_are_not_plain(mariadb: MariaDatabase) -> None:
 
 
 def test_savepoints(mariadb: MariaDatabase, mariadb_connect: Connect) -> None:
-    """What is rolled back to a savepoint is not in the log, or said to be anything."""
+    """Changes rolled back to a savepoint are not in the log."""
     mariadb.execute(ITEMS, "CREATE TABLE plain (id int) ENGINE=MyISAM")
 
     async def check() -> None:
@@ -156,7 +156,7 @@ def test_tables_without_transactions(mariadb: MariaDatabase, mariadb_connect: Co
 
 
 def test_truncate(mariadb: MariaDatabase) -> None:
-    """It is in the stream, at its place."""
+    """TRUNCATE is in the stream, at its place."""
     mariadb.execute(ITEMS)
 
     async def check() -> None:
@@ -214,7 +214,7 @@ def test_xa(mariadb: MariaDatabase, mariadb_connect: Connect) -> None:
 
 
 def test_xa_prepared_before_the_stream(mariadb: MariaDatabase, mariadb_connect: Connect) -> None:
-    """What it did cannot be known: the stream ends, and a new one starts."""
+    """Its changes cannot be known: the stream ends, and a new one starts."""
     mariadb.execute(ITEMS)
     writer = mariadb_connect().cursor()
     for statement in ("XA START 'x'", "INSERT INTO items VALUES (1, 'a', 5)", "XA END 'x'", "XA PREPARE 'x'"):
@@ -377,7 +377,6 @@ def _snapshot(connect: Connect) -> int:
 
 
 def test_asking_an_idle_stream(mariadb: MariaDatabase) -> None:
-    """It says that there is nothing more."""
     mariadb.execute(ITEMS)
 
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""What breaks a stream of MariaDB: what goes on without a gap, and what is said of the rest."""
+"""Failures of MariaDB's stream: those after which it resumes without a gap, and the errors of the rest."""
 
 import asyncio
 import ssl
@@ -59,7 +59,7 @@ def kill_dumps(database: MariaDatabase) -> int:
 
 
 def disconnect(database: MariaDatabase) -> None:
-    """The same, and no log is being read any more (by a stream that nobody reads)."""
+    """Disconnect the streams, and wait until the server sends no log."""
     kill_dumps(database)
     until(lambda: not database.query(DUMPS), LIMIT_S)
 
@@ -132,7 +132,7 @@ def test_the_server_restarts(own: MariaDatabase, stop: Callable[[MariaDbServer],
 
 
 def test_a_prepared_transaction_outlives_a_broken_connection(own: MariaDatabase) -> None:
-    """What XA PREPARE ended is kept until it is committed."""
+    """A transaction that XA PREPARE ended is held until it is committed."""
 
     async def check() -> None:
         async with following(own, "numbers") as stream:
@@ -186,7 +186,7 @@ def test_reset(own: MariaDatabase) -> None:
 
 
 def test_reset_under_a_stream(own: MariaDatabase) -> None:
-    """The same, told by the server."""
+    """The server reports the reset."""
 
     async def check() -> None:
         async with following(own, "numbers") as stream:
@@ -254,7 +254,7 @@ def test_no_log() -> None:
 
 
 def test_privileges(own: MariaDatabase) -> None:
-    """What a role needs is said, and is enough. No password is in any text."""
+    """The missing privileges are listed, and suffice once granted. No text contains a password."""
     own.execute("CREATE USER reader IDENTIFIED BY 'secret'")
     options = {**options_of(own.server), "user": "reader", "password": "secret"}
     problem = _refused(options)

@@ -343,7 +343,7 @@ def test_rows_from_before_the_layout(mariadb: MariaDatabase) -> None:
 
 
 def test_a_layout_that_is_old_when_it_comes(mariadb: MariaDatabase) -> None:
-    """What a statement did between the layout and its table's joining is told."""
+    """Statements between the layout and its table's joining are reported."""
     mariadb.execute("CREATE TABLE other (id int)", ITEMS)
 
     async def check() -> None:

@@ -184,7 +184,6 @@ def test_a_value_has_one_text(mariadb: MariaDatabase, definition: str) -> None:
     ],
 )
 def test_texts(mariadb: MariaDatabase, definition: str, literals: list[str], texts: list[str]) -> None:
-    """What the text of a value is."""
     _fill(mariadb, definition, literals)
     assert [row[1] for row in run(_parity(mariadb))] == [*texts, None]
 
@@ -201,7 +200,7 @@ GROUP BY seq DIV 16
 
 @pytest.mark.parametrize("charset", sorted(KNOWN - {"utf8", "gb18030"}))
 def test_all_characters_of_a_character_set(mariadb: MariaDatabase, charset: str) -> None:
-    """As the server shows them to lookups, which read UTF-8."""
+    """Values are those that lookups read, in UTF-8."""
     mariadb.execute(
         f"CREATE TABLE t (id int PRIMARY KEY, v varchar(200) CHARACTER SET {charset},"
         " e enum('ä', 'b') CHARACTER SET latin1)"
@@ -219,7 +218,7 @@ def test_all_characters_of_a_character_set(mariadb: MariaDatabase, charset: str)
 
 
 def test_unknown_character_sets(mariadb: MariaDatabase) -> None:
-    """What is not decoded is known to be."""
+    """Character sets that are not decoded are known."""
     rows = mariadb.query("SELECT character_set_name FROM information_schema.character_sets")
     assert {name for (name,) in rows} - KNOWN == {"binary", "big5", "eucjpms", "swe7", "ujis"}
     assert undecodable(ColumnType("varchar", charset="big5")) is not None

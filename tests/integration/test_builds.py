@@ -91,7 +91,7 @@ def connected(database: Database) -> Callable[[], AbstractContextManager[Any]]:
 
 
 def is_there(service: RunningService) -> bool:
-    """Whether the view is ready. While the engine's process is started again, nobody says so."""
+    """Return whether the view is ready. While the engine's process is started again, nobody says so."""
     try:
         view = service.view("counts")
     except (httpx.HTTPError, ValueError):

@@ -35,13 +35,13 @@ def every_answer_is_the_databases(setup: Setup, service: RunningService) -> None
 
 
 def has_shown_enough(load: Load) -> bool:
-    """Whether every writer and client has done its part."""
+    """Return whether every writer and client has done its part."""
     audits = sum(client.done for client in load.clients if isinstance(client, Auditor))
     return load.commits >= COMMITS and audits >= AUDITS and all(client.done for client in load.clients)
 
 
 def has_raced(service: RunningService) -> bool:
-    """Whether lookups raced with transactions."""
+    """Return whether lookups raced with transactions."""
     redone: int = service.stats()["engine"].get("redo", 0)
     return redone > 0
 

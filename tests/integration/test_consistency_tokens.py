@@ -1,4 +1,4 @@
-"""What a client may rely on who says what it has written or seen: own writes are read, and nothing goes backwards.
+"""Consistency for clients that name a version they wrote or saw: they read their own writes, and answers never go back.
 
 Two API workers over PostgreSQL and over MariaDB, each with all kinds of views: answers that are stored, forwarded, run
 again, or too large to be kept.
@@ -85,7 +85,7 @@ class Site:
 
     @contextmanager
     def author(self) -> Iterator[Author]:
-        """Who writes, by a connection of its own."""
+        """A writer with a connection of its own."""
         if isinstance(self.database, Database):
             with psycopg.connect(self.database.url, autocommit=True) as connection:
                 yield PostgresAuthor(connection)
@@ -248,7 +248,7 @@ def test_nothing_goes_backwards_for_who_sends_the_last_version(site: Site) -> No
 
 
 def _place(version: str) -> tuple[int, ...]:
-    """What versions of one database can be compared by."""
+    """Return a value that orders the versions of one database."""
     kind, _, place = version.partition(":")
     if not kind:
         return (0, 0)

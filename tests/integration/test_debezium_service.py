@@ -1,5 +1,5 @@
-"""What is wrong with topics or connectors, and what a running service makes of it: it says what, answers nothing wrong,
-and goes on when it is repaired.
+"""Faults of topics and connectors under a running service: it names the fault, gives no wrong answer, and resumes after
+the repair.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,8 @@ class Site:
         return [{"id": id_, "n": n} for id_, n in rows]
 
     def answers(self) -> bool:
-        """Whether all keys are answered at a version that has all that is committed. AssertionError: wrong answers."""
+        """Return whether all keys are answered at a version that has all that is committed. AssertionError: wrong
+        answers."""
         for owner in OWNERS:
             headers = {"Upquery-Min-Version": self.version(), "Prefer": "wait=2"}
             reply = self.service.read("items", headers=headers, owner=owner)
@@ -55,7 +56,7 @@ class Site:
         return True
 
     def is_right(self) -> None:
-        """It comes to answer as the database does; nothing else is answered in between."""
+        """Wait until it answers as the database does; nothing else may be answered in between."""
         until(self.answers, LIMIT_S)
         # Kept, not looked up again: the next change comes by the stream. (A table may join that anew just now.)
         until(lambda: self.service.hits("items", owner="ann"), LIMIT_S)

@@ -171,7 +171,7 @@ def change(database: Database) -> list[tuple[str | None, ...]]:
 async def stream(
     options: DebeziumOptions, database: Database
 ) -> tuple[list[CommittedTransaction], list[SchemaNotice], list]:  # type: ignore[type-arg]
-    """What the source says of the changes, and the rows in the end."""
+    """Return the stream's notices and transactions, and the rows in the end."""
     async with await psycopg.AsyncConnection.connect(database.url, autocommit=True) as connection:
         layouts = await load_layouts(connection, ["public.kinds"], with_column_types=True)
         horizon = await (await connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")).fetchone()

@@ -76,7 +76,7 @@ def start(running: ExitStack, pod: RunningService) -> None:
 
 
 def all_settled(pod: RunningService) -> bool:
-    """Whether it has all views that it keeps."""
+    """Return whether it has all views that it keeps."""
     views = pod.call("GET", "/v1/catalog/views").json()["views"]
     return len(views) == len(NEWS_VIEWS) and {view["status"] for view in views} <= {"ready", "elsewhere"}
 
@@ -89,7 +89,7 @@ def kill(pod: RunningService) -> None:
 
 
 def counted(gateway: RunningService) -> dict[str, Any]:
-    """What its one worker has counted."""
+    """Return the counters of its one worker."""
     found: dict[str, Any] = gateway.stats()["gateway"]["0"]
     return found
 

@@ -1,5 +1,5 @@
-"""What breaks while the news site is written to and read: broker, connector, engine, database. Nothing is lost, nothing
-counts twice, and no answer is wrong in between.
+"""Outages of broker, connector, engine and database under reads and writes. Nothing is lost, nothing counts twice, and
+no answer is wrong in between.
 """
 
 import os
@@ -35,7 +35,6 @@ def postgres_server() -> Iterator[EmbeddedPostgres]:
 
 @pytest.fixture(scope="module")
 def mariadb_server() -> Iterator[MariaDbServer]:
-    """The same."""
     server = start_mariadb()
     yield server
     server.discard()
@@ -59,7 +58,7 @@ def break_kafka(setup: Setup, load: Load) -> None:
 
 
 def _delivered_again(setup: Setup) -> bool:
-    """Whether the connector has sent a transaction twice."""
+    """Return whether the connector has sent a transaction twice."""
     assert setup.broker is not None
     assert setup.connector is not None
     seen = Counter(

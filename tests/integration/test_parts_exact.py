@@ -1,4 +1,4 @@
-"""What a part of a batch says of itself is so: its answers are the database's at every position that it names.
+"""Parts of a batch are exact: their answers are the database's at every position that they name.
 
 A writer notes, of each transaction, a position before and one after it and what the tables have then; every part that
 was read meanwhile is compared with all the states that were there, for sure, somewhere between `since` and `position`.
@@ -103,7 +103,7 @@ class Writer:
         return [self.states[n] for n in range(first, last) if self._is_named(n, head)]
 
     def _is_named(self, n: int, head: PartHead) -> bool:
-        """Whether a part names any position at which this state was there for sure."""
+        """Return whether a part names any position at which this state was there for sure."""
         begin = max(self.after[n], head.since)
         end = min(head.position, self.before[n + 1] if n + 1 < len(self.before) else head.position)
         return end >= begin and (end >= head.one_by_one or milestone_before(end) >= begin)

@@ -76,7 +76,7 @@ class Site:
         return f"[[views]]\nname = {json.dumps(self.name(form, kind))}\nsql = {json.dumps(text)}\n{asked}"
 
     def name(self, form: Form, kind: str) -> str:
-        """Of a form's view."""
+        """Return the name of a form's view."""
         return f"s{self.forms.index(form)}_{kind}"
 
     def texts(self, form: Form, statements: tuple[str, ...]) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class Site:
             time.sleep(0.01)
 
     def is_right(self, form: Form, token: str) -> str | None:
-        """What is wrong of a form's views, if anything."""
+        """Return the wrong answer of a form's views, if there is one."""
         for kind, sql in form.views:
             for key in (1, 2):
                 expected, found = self.expected(form, sql, key), self.answer(form, kind, key, token)

@@ -1,4 +1,4 @@
-"""What attackers send to a guarded service: forged headers, smuggled parameters, crooked paths, SQL in every place."""
+"""Attacks on a guarded service: forged headers, smuggled parameters, crooked paths, SQL in every place."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What breaks around a running service, and what it makes of it: nothing wrong is served, and it stays up."""
+"""Failures around a running service: it serves nothing wrong, and stays up."""
 
 import os
 import signal

@@ -58,6 +58,6 @@ def test_while_a_transaction_is_open_on_a_table_that_joins_the_stream(
 
 
 def expected(database: Database) -> list[dict[str, object]]:
-    """What the database answers now."""
+    """Return the database's present answer."""
     rows = database.query(COUNTS.replace(":name", "%s"), "name 1")
     return [dict(zip(("id", "name", "notes"), row, strict=True)) for row in rows]

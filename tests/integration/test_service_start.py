@@ -19,7 +19,7 @@ STORY = "SELECT id FROM stories WHERE id = :id"
 
 
 def why_not(directory: Path, url: str, **sections: dict[str, object]) -> str:
-    """What a service says that does not start."""
+    """Return the error of a service that does not start."""
     service = RunningService(directory, url, **sections)
     try:
         with pytest.raises(NotReadyError) as failure:

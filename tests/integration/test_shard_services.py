@@ -82,7 +82,7 @@ def test_each_tells_of_itself(shards: list[RunningService]) -> None:
 
 
 def test_a_query_is_answered_by_any(shards: list[RunningService]) -> None:
-    """Of the views that another shard keeps it means none."""
+    """A query is matched with no view of another shard."""
     for shard in shards:
         for name, sql in WHOLE.items():
             answer = HTTP.post(f"{shard.http}/v1/query", json={"sql": sql})

@@ -108,7 +108,7 @@ def shards_of(service: RunningService) -> list[dict[str, Any]]:
 
 
 def counted(service: RunningService, counter: str) -> list[int]:
-    """Of each shard."""
+    """Return a counter of each shard."""
     return [shard["counters"][counter] for shard in shards_of(service)]
 
 

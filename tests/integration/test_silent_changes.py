@@ -1,4 +1,4 @@
-"""What changes rows, or what the stream carries of them, without a word in the stream: views are right again soon."""
+"""Changes of rows, or of the stream's contents, that the stream does not report: views are right again soon."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
 
 
 def is_right(service: RunningService, database: Database) -> bool:
-    """Whether the view answers what the database does."""
+    """Return whether the view answers what the database does."""
     response = service.read("item", id=3)
     expected = database.query(VIEWS["item"].replace(":id", "3"))
     return response.status_code == 200 and [tuple(row.values()) for row in response.json()["rows"]] == expected

@@ -93,7 +93,7 @@ class Site:
         return wrong
 
     def expires(self, read: Read) -> bool:
-        """Whether a table is one by now that cannot be followed: answers are then as old as their ttl."""
+        """Return whether a table is one by now that cannot be followed: answers are then as old as their ttl."""
         return bool(self.service.view(read[0])["tier"] == "ttl")
 
     def note(self, reads: list[Read]) -> str:
@@ -178,7 +178,7 @@ def site(tmp_path: Path, server: MariaDbServer, check_s: float) -> Iterator[Site
     [("FULL", 3600.0, CASES), ("NO_LOG", 0.05, [case for case in CASES if "few" in case.form.views])],
 )
 def test_answers_after_a_statement(tmp_path: Path, metadata: str, check_s: float, cases: Sequence[Case]) -> None:
-    """Whether the log alone says what has changed; or does not name columns, and the catalog is looked at, too."""
+    """The log alone tells the change; or it does not name columns, and the catalog is read, too."""
     server = start_mariadb({"binlog_row_metadata": metadata})
     try:
         with site(tmp_path, server, check_s) as found:
@@ -209,7 +209,7 @@ WAITING = "SELECT 1 FROM information_schema.processlist WHERE state = 'Waiting f
     ],
 )
 def test_a_table_that_is_swapped_behind_a_snapshot(mariadb: MariaDatabase, tmp_path: Path, statement: str) -> None:
-    """What a lookup reads of a table that came after its snapshot is no answer at the snapshot's version."""
+    """Rows of a table that replaced another after the snapshot are no answer at the snapshot's version."""
     columns = "(id int PRIMARY KEY, name varchar(9))"
     mariadb.execute(
         *(f"CREATE TABLE {table} {columns}" for table in ("items", "others")),

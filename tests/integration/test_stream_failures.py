@@ -1,4 +1,4 @@
-"""What can go wrong with the stream: each a sentence that says what to do, without the password."""
+"""Failures of the stream: each is a sentence that names the remedy, without the password."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def test_no_server() -> None:
 
 
 def test_no_connection_string() -> None:
-    """What cannot be read is not quoted."""
+    """An unreadable URL is not quoted."""
     lost = run(_start(f"postgresql://someone:{SECRET}%zz@host/app"))
     assert not lost.retryable
     assert "postgresql://user@host:5432/database" in str(lost)
@@ -94,7 +94,7 @@ def test_no_replication_right(published: Database) -> None:
 def test_a_slot_waits_for_a_transaction_that_does_not_end(
     published: Database, connect: Callable[..., psycopg.Connection]
 ) -> None:
-    """Who keeps it from starting is named, and the statement that ends it."""
+    """The error names the blocking transaction, and the statement that ends it."""
     writer = connect(autocommit=False)
     writer.execute("CREATE TABLE t (id int4)")
     lost = run(_start(published.url, start_timeout_s=0.5))
@@ -103,7 +103,7 @@ def test_a_slot_waits_for_a_transaction_that_does_not_end(
 
 
 def test_a_dropped_connection(published: Database) -> None:
-    """It is told by next_batch, also to whoever is waiting."""
+    """Waiting and later calls of next_batch raise."""
 
     async def check() -> None:
         async with streaming(published) as stream:

@@ -68,7 +68,7 @@ def test_changed_columns(
 
 
 def test_columns_that_swap_names(database: Database) -> None:
-    """The same names and types in another order are other columns."""
+    """Equal names and types in another order are other columns."""
     database.execute("CREATE TABLE items (id int4, a text, b text)", "ALTER TABLE items REPLICA IDENTITY FULL")
 
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""What a running service says of itself: metrics, traces, the access log, its log; and that no secret is in any."""
+"""Telemetry of a running service: metrics, traces, the access log, its log; no secret is in any of them."""
 
 import json
 import re
@@ -66,7 +66,6 @@ def metric_names(service: RunningService) -> set[str]:
 
 
 def worker_of(service: RunningService) -> dict[str, Any]:
-    """What the worker has reported."""
     found: dict[str, Any] = service.stats()["worker_processes"].get("0", {})
     return found
 
@@ -83,7 +82,7 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(service: R
 
 
 def test_every_line_of_the_log_is_json_and_abuse_makes_few(service: RunningService) -> None:
-    """What clients send that is no HTTP, or offers other protocols, is not worth a line each."""
+    """Requests that are not HTTP, or offer other protocols, are not logged line by line."""
     address = (urlsplit(service.http).hostname, urlsplit(service.http).port)
     upgrade = b"Host: %b\r\nConnection: upgrade\r\nUpgrade: %b\r\n%b\r\n"
     attacks = [

@@ -66,7 +66,7 @@ def adhoc(service: RunningService, query: dict[str, Any], **headers: str) -> htt
 
 
 def answers(service: RunningService, headers: dict[str, str]) -> list[httpx.Response]:
-    """The same key in every way past the store, at the same time."""
+    """Read one key in every way past the store, at the same time."""
     posted = {
         "/v1/query": QUERY,
         "/v1/views/current/query": {"keys": [{"id": 7}]},

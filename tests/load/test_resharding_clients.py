@@ -1,4 +1,4 @@
-"""What answers must be at their versions: rows before, at and after the writer's transactions."""
+"""Check of answers at their versions: rows before, at and after the writer's transactions."""
 
 from dataclasses import replace
 

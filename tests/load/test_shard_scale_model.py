@@ -1,4 +1,4 @@
-"""What so many shards do, from what one thing costs: limits that can be worked out by hand."""
+"""Model of many shards from the cost of single operations: limits that can be computed by hand."""
 
 from dataclasses import replace
 

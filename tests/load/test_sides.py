@@ -133,19 +133,19 @@ def application(server: UpstreamDatabase) -> Iterator[Side]:
 
 @pytest.fixture(scope="module")
 def before(application: Side) -> Any:
-    """What the database says to all reads at first."""
+    """Answers to all reads before the writes."""
     return everything(application)
 
 
 @pytest.fixture(scope="module")
 def after(application: Side, before: Any) -> Any:  # noqa: ARG001 - in this order.
-    """What it says after all writes."""
+    """Answers to all reads after all writes."""
     write_everything(Visitor(application))
     return everything(application)
 
 
 def everything(side: Side) -> list[Any]:
-    """What a side says to all reads, asked for in all ways, which must agree."""
+    """Return a side's answers to all reads, in all ways, which must agree."""
     visitor = Visitor(side)
     one_by_one = [visitor.get(view, parameters) for view, parameters in READS]
     assert visitor.read(READS) == one_by_one
@@ -206,7 +206,7 @@ def test_an_empty_side_says_the_same_to_everybody(upstream: UpstreamDatabase) ->
 
 
 def _hits(side: Side) -> list[bool]:
-    """Whether two reads of the same key were hits."""
+    """Return whether two reads of the same key were hits."""
     url = f"{side.reads_url}/v1/views/newest"
     return ["; hit" in httpx.get(url).headers["cache-status"] for _ in range(2)]
 

@@ -1,4 +1,4 @@
-"""What the harness's subscribers make of a stream, and that they notice what does not fit."""
+"""Subscribers of the harness: the rows that they make of a stream, and errors that they notice."""
 
 from typing import Any
 

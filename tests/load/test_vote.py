@@ -53,6 +53,6 @@ def test_the_working_set_moves_on() -> None:
 
 
 def body(call: HttpCall) -> dict[str, object]:
-    """Of a POST."""
+    """Return the body of a POST."""
     document: dict[str, object] = orjson.loads(call.request.partition(b"\r\n\r\n")[2])
     return document

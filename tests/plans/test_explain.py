@@ -1,4 +1,4 @@
-"""What explain says beside the plan: what is whole and how large that is, what is shared, when an answer is stale."""
+"""Explanations beside the plan: full materializations and their size, shared nodes, staleness."""
 
 from collections import Counter
 from dataclasses import replace

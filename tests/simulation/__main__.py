@@ -63,7 +63,7 @@ def simulate(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def table_of(counters: Counter[str], steps: int) -> Table:
-    """What happened, and how often."""
+    """Return a table of events and their counts."""
     table = Table("what happened", "times", "per 1,000 steps")
     for name, number in sorted(counters.items()):
         table.add_row(name, f"{number:,}", f"{1000 * number / max(steps, 1):.2f}")

@@ -1,4 +1,4 @@
-"""What a run is given, and what is under way in it."""
+"""Configuration of a run, and its state."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.simulation.world import LookupResult
 
 @dataclass(slots=True)
 class Configuration:
-    """What a run is given: all that its actions do not say."""
+    """Configuration of a run: everything that its actions do not decide."""
 
     seed: int
     foreign_keys: int = 0
@@ -43,21 +43,21 @@ class Configuration:
     weights: dict[str, float] = field(default_factory=dict)
 
     def any_whole(self, rng: Random) -> bool:
-        """Whether the next view is kept whole, whatever routes there are."""
+        """Return whether the next view is kept whole, whatever routes there are."""
         return self.whole and rng.random() < 0.5
 
     @property
     def variant(self) -> SchemaVariant:
-        """What the upstream's rules and values are."""
+        """Rules and values of the upstream."""
         return SchemaVariant(self.foreign_keys, self.odd_numbers)
 
     @property
     def stores_all(self) -> bool:
-        """Whether no key is too large to be stored."""
+        """True if no key is too large to be stored."""
         return self.limit_rows is None and not self.limits.keys() & {"key_rows", "key_bytes"}
 
     def any_forward(self, rng: Random) -> bool:
-        """Whether the next read does not wait."""
+        """Return whether the next read does not wait."""
         return self.forwards and rng.random() < 0.5
 
     def as_json(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a read wants of a view. `base` is how far the view's rows were covered from the extent's start on."""
+    """Request for a view. `base` is how far the view's rows were covered from the extent's start on."""
 
     view: ViewId
     key: Key

@@ -1,4 +1,4 @@
-"""What each covered key should hold now, from the oracle, remembered until a table below it changes."""
+"""Expected rows of each covered key, from the oracle, cached until a table below it changes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -90,7 +90,7 @@ class KeyedRows:
         return tuple(values)
 
     def expected(self, key: Key) -> Bag:
-        """What the key holds."""
+        """Expected rows of the key."""
         bag = self.by_key.get(key)
         if bag is None:
             row = default_row(self.evaluation.relation, self.columns, key)
@@ -138,7 +138,7 @@ class Expectations:
         self._keyed: dict[tuple[Relation, Columns], KeyedRows] = {}
 
     def group_texts(self, aggregate: Aggregate) -> GroupTexts | None:
-        """What its groups may show; None if each group has but one text."""
+        """Return the texts that its groups may show; None if each group has one text."""
         found = self._group_texts.get(id(aggregate))
         if found is None:
             loose = any(c < len(aggregate.group) for c in loose_columns(aggregate))

@@ -37,11 +37,11 @@ class LeafView:
         self.parts: dict[Key, tuple[Interval, ...]] = {}
 
     def covers(self, key: Key) -> bool:
-        """Whether a read of the whole key is a hit."""
+        """Return whether a read of the whole key is a hit."""
         return self.ready if self.full else key in self.rows and key not in self.parts
 
     def holds(self, key: Key) -> bool:
-        """Whether something of the key is covered."""
+        """Return whether something of the key is covered."""
         return self.ready if self.full else key in self.rows
 
     def covered(self, key: Key) -> tuple[Interval, ...]:
@@ -93,7 +93,7 @@ class LeafModel:
             self.loaded.discard(status.view)
 
     def covers(self, view: ViewId, key: Key) -> bool:
-        """Whether a read of the key is a hit."""
+        """Return whether a read of the key is a hit."""
         return view in self.views and self.views[view].covers(key)
 
     def apply(self, effect: LeafEffect) -> None:

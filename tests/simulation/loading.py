@@ -9,13 +9,13 @@ from tests.simulation.world import LookupResult
 
 
 def may_be_sliced(flight: Flight) -> bool:
-    """Whether a lookup that ran is one of everything, and what it saw is exact."""
+    """Return whether a lookup that ran is one of everything, and what it saw is exact."""
     lookup, result = flight.lookup, flight.result
     return result is not None and not lookup.columns and lookup.part is None and result.snapshot.exact
 
 
 def slices(flight: Flight, result: LookupResult, rng: Random) -> Iterator[Event]:
-    """What the engine hears of it, one after the other; `rng` is asked each time anew."""
+    """Yield the slices as events of the engine; `rng` decides each anew."""
     lookup = flight.lookup.id
     yield LoadBegun(lookup, result.snapshot, result.bound)
     rows = list(result.rows or ())

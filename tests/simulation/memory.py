@@ -19,8 +19,8 @@ def check_eviction(
     pins: Collection[tuple[ViewId, Key]],
     counters: "Counter[str]",
 ) -> None:
-    """What was evicted on purpose stays away, unless it is pinned. Of what the policy chose at most so many keys go,
-    none that is pinned, and nothing is looked up: whoever takes more has taken what something still needed."""
+    """Check that keys evicted on purpose stay away, unless they are pinned. The policy may evict so many keys, none of
+    them pinned, and nothing is looked up: more would be keys that something still needs."""
     filled = [(effect.view, effect.key) for effect in effects if isinstance(effect, LeafFill | LeafExtend)]
     require(set(filled) <= set(pins), event, "filled", filled)
     if isinstance(event, EvictKey):

@@ -1,4 +1,4 @@
-"""What a relation contains, computed from nothing but whole tables: the judge of every test of the engine.
+"""Contents of a relation, computed from nothing but whole tables: the oracle of every test of the engine.
 
 Every node is recomputed from scratch by the definition of its operator, with PostgreSQL's rules for NULL, padding,
 ``numeric`` scales, NaN and infinities. It deliberately shares no code with `dataflow.ops`, `dataflow.types` or

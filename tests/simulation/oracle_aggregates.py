@@ -1,4 +1,4 @@
-"""What an aggregate function gives for the rows of a group, computed anew from all of them."""
+"""Aggregate functions, computed anew from all rows of a group."""
 
 from collections.abc import Sequence
 from functools import cmp_to_key

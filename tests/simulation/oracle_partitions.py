@@ -1,4 +1,4 @@
-"""What window functions and ORDER BY … LIMIT make of a partition, computed anew from all its rows.
+"""Window functions and ORDER BY … LIMIT, computed anew from all rows of a partition.
 
 Where an order leaves a choice, any answer is right; the engine takes the rows' texts, and so does the oracle.
 """
@@ -57,11 +57,11 @@ class RowOrder:
         return 0
 
     def ties(self, a: Row, b: Row) -> bool:
-        """Whether the order leaves a choice between them."""
+        """Return whether the order leaves a choice between them."""
         return self.compare(a, b) == 0
 
     def places(self, rows: Sequence[Row]) -> list[int]:
-        """Where the rows stand, in order; ties by their texts."""
+        """Return the rows' places in the order; ties by their texts."""
         by_text = sorted(range(len(rows)), key=lambda i: [(value is None, value or "") for value in rows[i]])
 
         def compare(i: int, j: int) -> int:

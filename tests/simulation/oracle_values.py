@@ -1,4 +1,4 @@
-"""What the oracle knows of values: when two texts are equal, how they sort, numeric arithmetic, scalar expressions.
+"""Values of the oracle: equality and order of texts, numeric arithmetic, scalar expressions.
 
 It shares no code with `dataflow.types` and `dataflow.evaluate`; only types and functions that it does not know itself
 are asked of them.
@@ -45,7 +45,7 @@ def normal_float(text: str) -> str:
 
 
 def normal_of(sql_type: SqlType) -> Normal:
-    """What two texts of the type have in common exactly if they are equal; NULL stays NULL."""
+    """Return a value that two texts of the type share exactly if they are equal; NULL stays NULL."""
     if sql_type.name == "numeric":
         return lambda v: None if v is None else normal_numeric(v)
     if sql_type.name in FLOATS:

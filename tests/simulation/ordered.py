@@ -47,12 +47,12 @@ class RowOrder:
         return self._compare(a, [b[term.column] for term in self.order])
 
     def before(self, row: Row, cut: Cut) -> bool:
-        """Whether the row lies before the cut."""
+        """Return whether the row lies before the cut."""
         found = self._compare(row, cut.values)
         return found < 0 or (found == 0 and cut.behind)
 
     def within(self, row: Row, interval: Interval) -> bool:
-        """Whether the row lies in the interval."""
+        """Return whether the row lies in the interval."""
         return not self.before(row, interval.start) and self.before(row, interval.end)
 
     def reaching(self, covered: Iterable[Interval], start: Cut) -> Cut | None:
@@ -64,7 +64,7 @@ class RowOrder:
         return found[0].end if found else None
 
     def _before_the_next(self, cut: Cut) -> Cut:
-        """The same place: between two integers that follow each other there is nothing."""
+        """Return an equal cut: between two consecutive integers there is nothing."""
         term = self.order[len(cut.values) - 1]
         last = cut.values[-1] if cut.values else None
         if not cut.behind or last is None or self.types[term.column].name not in ("int4", "int8"):
@@ -73,7 +73,7 @@ class RowOrder:
         return Cut((*cut.values[:-1], following), behind=False)
 
     def further(self, a: Cut, b: Cut) -> bool:
-        """Whether cut `a` is further than cut `b`."""
+        """Return whether cut `a` is further than cut `b`."""
         if END in (a, b):
             return b != END
         for term, x, y in zip(self.order, a.values, b.values, strict=False):
@@ -85,7 +85,7 @@ class RowOrder:
         return a.behind if len(a.values) < len(b.values) else not b.behind
 
     def part(self, rows: Iterable[Row], part: Part) -> list[Row]:
-        """What a lookup of a part gives: FETCH FIRST … ROWS WITH TIES."""
+        """Return the rows of a lookup of a part: FETCH FIRST … ROWS WITH TIES."""
         found = sorted((r for r in rows if self.within(r, Interval(part.start, part.end))), key=self.key)
         if part.limit_rows is None or len(found) <= part.limit_rows:
             return found
@@ -101,7 +101,7 @@ class RowOrder:
         return Cut(tuple(row[t.column] for t in self.order[:length]), rng.random() < 0.5)
 
     def any_extent(self, rows: Sequence[Row], rng: Random) -> Extent:
-        """What a read may ask for."""
+        """Return an extent that a read may request."""
         choice = rng.random()
         if choice < 0.2:
             return None

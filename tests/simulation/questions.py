@@ -1,4 +1,4 @@
-"""What readers ask for, and what may be evicted."""
+"""Random requests of readers, and random evictions."""
 
 from collections.abc import Iterable, Iterator
 from random import Random

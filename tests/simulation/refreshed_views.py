@@ -183,7 +183,7 @@ EARLY_REFRESHED = tuple(name for name in REFRESHED if name not in LATE_REFRESHED
 
 
 def expires(view: View) -> bool:
-    """Whether the view's answers are good for a while, whatever changes."""
+    """Return whether the view's answers are good for a while, whatever changes."""
     return view.name in REFRESHED and REFRESHED[view.name].refresh.ttl_ms is not None
 
 

@@ -35,7 +35,7 @@ class Fetch:
 
 
 class Refreshing:
-    """What is under way for one engine's refreshed views. `views` are those that are installed, of every tier."""
+    """State of one engine's refreshed views. `views` are the installed ones, of every tier."""
 
     def __init__(self, world: World, views: dict[ViewId, View], counters: "Counter[str]") -> None:
         self.world = world
@@ -47,7 +47,7 @@ class Refreshing:
         self.brought: dict[tuple[ViewId, Key], Bag] = {}
 
     def is_refreshed(self, view_id: ViewId) -> bool:
-        """Whether the view is installed, and refreshed."""
+        """Return whether the view is installed, and refreshed."""
         return view_id in self.views and self.views[view_id].name in REFRESHED
 
     # --- on its way --------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class Refreshing:
         fetch.result = self.world.brought(None if failed else rows, rng)
 
     def arrive(self, fetch: Fetch, rng: Random) -> RefreshDone | RefreshFailed:
-        """What the engine hears of a fetch that ran."""
+        """Return the event of a fetch that ran."""
         self.fetches.remove(fetch)
         assert fetch.result is not None
         refresh, result = fetch.refresh, self.world.arrived(fetch.result, rng)
@@ -85,14 +85,14 @@ class Refreshing:
         return RefreshDone(refresh.id, result.rows, result.snapshot, result.bound)
 
     def fail(self, fetch: Fetch, reason: str, retryable: bool, breaks: bool = False) -> RefreshFailed:
-        """What the engine hears of a fetch that never ran."""
+        """Return the event of a fetch that never ran."""
         self.fetches.remove(fetch)
         return RefreshFailed(fetch.refresh.id, reason, retryable, breaks, "upstream")
 
     # --- what is right -----------------------------------------------------------------------------------------------
 
     def expected(self, view_id: ViewId, key: Key, keyed: KeyedRows) -> Bag:
-        """What a covered key holds, or an answer shows."""
+        """Expected rows of a covered key, or of an answer."""
         view = self.views[view_id]
         if expires(view):
             return Counter(map(keyed.comparable, self.brought[view_id, key].elements()))
@@ -139,7 +139,7 @@ class Refreshing:
 
 
 def rows_of_text(view: View, key: Key, tables: dict[str, list[Row]]) -> list[Row]:
-    """What a view's SQL gives for a key."""
+    """Run a view's SQL for a key."""
     if None not in key:
         return rows_of_key(view.relation, view.key_columns, key, tables)
     row = default_row(view.relation, view.key_columns, key)
@@ -147,7 +147,7 @@ def rows_of_text(view: View, key: Key, tables: dict[str, list[Row]]) -> list[Row
 
 
 def bag_of_text(view: View, key: Key, keyed: KeyedRows) -> Bag:
-    """The same, of rows that are there by key, as they are compared."""
+    """Return rows by key, in the form in which they are compared."""
     if None not in key and (found := keyed.by_key.get(normal_key(view, key))) is not None:
         return found
     row = default_row(view.relation, view.key_columns, key)

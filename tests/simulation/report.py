@@ -1,4 +1,4 @@
-"""What a run says when a rule is broken: events and effects in short, with plans by their names."""
+"""Report of a broken rule: events and effects in short, with plans by their names."""
 
 from collections import Counter
 from typing import Any

@@ -121,7 +121,7 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaVariant:
-    """What differs between the upstreams of two runs."""
+    """Difference between the upstreams of two runs."""
 
     #: One bit per foreign key, in the order of `FOREIGN_KEYS`.
     foreign_keys: int

@@ -180,7 +180,7 @@ class Simulation:
         self.compare(event, bool(effects))
 
     def perform_effect(self, effect: Effect, event: Event) -> None:
-        """What the shell does for an effect, and the rules that it keeps."""
+        """Perform an effect like the shell, and check its rules."""
         if isinstance(effect, LEAF_EFFECTS):
             require(effect.view in self.views or isinstance(event, DropView), effect, "for a dropped view")
             self.leaf.apply(effect)
@@ -405,11 +405,11 @@ class Simulation:
             self.execute(rng.choice(waiting), rng)
 
     def under_way(self) -> list[Flight | Fetch]:
-        """What the engine waits for."""
+        """Lookups and fetches in flight."""
         return [*self.flights, *self.refreshing.fetches]
 
     def execute(self, flight: Flight | Fetch, rng: Random) -> None:
-        """It runs now."""
+        """Run it now."""
         if isinstance(flight, Fetch):
             self.refreshing.execute(flight, rng)
         else:
@@ -585,7 +585,7 @@ class Simulation:
             self.step(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
 
     def is_too_large(self, lookup: Lookup, rows: int) -> bool:
-        """Whether more comes than one key may have, which the upstream is not asked to the end for."""
+        """Return whether more comes than one key may have, which the upstream is not asked to the end for."""
         return bool(lookup.columns) and rows > self.configuration.limits.get("key_rows", rows)
 
     def do_work(self, rng: Random) -> None:

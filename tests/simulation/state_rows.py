@@ -1,5 +1,5 @@
-"""What a lookup of an Aggregate over a Chain brings back: its *state rows* (dataflow/ops/aggregate_state.py), grouped
-as the statement's GROUP BY would, with whichever of several equal texts as their representative."""
+"""Rows of a lookup of an Aggregate over a Chain: its *state rows* (dataflow/ops/aggregate_state.py), grouped as the
+statement's GROUP BY would, with whichever of several equal texts as their representative."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -61,7 +61,7 @@ def state_row(
 
 
 def of_call(call: AggregateCall) -> tuple[list[Grouping], Partials]:
-    """What one call adds to GROUP BY, and its other partial columns."""
+    """Return one call's additions to GROUP BY, and its other partial columns."""
     assert call.weight is None
     assert call.count is None
     keeps = None if call.keeps is None else compile_scalar(call.keeps)
@@ -100,7 +100,7 @@ def of_call(call: AggregateCall) -> tuple[list[Grouping], Partials]:
 
 
 def numeric_class(text: Value) -> Value:
-    """What SUM and AVG must keep apart: the scale, or which special value it is."""
+    """Return the class of values that SUM and AVG must keep apart: the scale, or the special value."""
     if text is None or text in SPECIAL:
         return text
     return str(len(text.partition(".")[2]))

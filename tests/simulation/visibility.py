@@ -1,4 +1,4 @@
-"""What a simulated upstream's snapshots see of what is committed, and what they say of it: one class a kind.
+"""Snapshots of a simulated upstream: the commits that they see, and the commits that they report. One class a kind.
 
 - `Ids` (PostgreSQL): any set of commits that is closed under row conflicts, said exactly.
 - `Prefix` (MariaDB): commits become visible in the log's order; a snapshot is a place in the log.
@@ -58,7 +58,7 @@ class SimulatedSnapshot:
 
 
 class Visibility(ABC):
-    """What snapshots of a world see."""
+    """Rules of visibility of a world's snapshots."""
 
     #: Commits become visible in the log's order.
     ordered: bool = False
@@ -83,10 +83,10 @@ class Visibility(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """What a statement that starts now sees."""
+        """Return the snapshot of a statement that starts now."""
 
     def landmark(self) -> Snapshot:
-        """The same, for others to be compared with."""
+        """Return a snapshot for comparison with others."""
         return self.snapshot()
 
     def start(self) -> Snapshot:
@@ -94,7 +94,7 @@ class Visibility(ABC):
         return self.landmark()
 
     def joined(self) -> Snapshot:
-        """What sees all before the place of a stream that runs, and perhaps some of what it is to bring."""
+        """Return a snapshot that sees all before the place of a running stream, and perhaps some of what follows."""
         return self.start()
 
     def barrier(self) -> Snapshot:
@@ -106,7 +106,7 @@ class Visibility(ABC):
         """A position by which all that is visible now is in the stream."""
 
     def arrived(self, snapshot: Snapshot, bound: Position, rng: Random) -> tuple[Snapshot, Position]:
-        """What is known of a snapshot by the time when its rows have come."""
+        """Return the snapshot as known by the time when its rows arrive, and its bound."""
         del rng
         return snapshot, bound
 
@@ -121,7 +121,7 @@ class Ids(Visibility):
         return SimulatedSnapshot(self.world.next_xid, self.world.limbo | self.world.open.keys())
 
     def start(self) -> SimulatedSnapshot:
-        """What a slot created now exports: every commit before its position."""
+        """Return the snapshot that a slot created now exports: every commit before its position."""
         return SimulatedSnapshot(self.world.next_xid, set(self.world.open))
 
     def joined(self) -> SimulatedSnapshot:
@@ -171,7 +171,7 @@ class Brackets(Visibility):
         self.lagging: list[int] = []
 
     def logged(self, xid: int, rng: Random) -> TransactionId:
-        """It gets the next number of one of two sources."""
+        """Assign the next number of one of two sources."""
         source = rng.choice((0, 0, 0, 1))
         number = sum(id_ >> 64 == SERVERS[source] for id_ in self.ids.values()) + 1
         self.ids[xid] = TransactionId(transaction_id(SERVERS[source], number))
@@ -179,7 +179,7 @@ class Brackets(Visibility):
         return self.ids[xid]
 
     def revealed(self, xid: int) -> None:
-        """That is known later."""
+        """Delay the knowledge of its number."""
         self.lagging.append(xid)
 
     def catch_up(self, rng: Random | None) -> None:
@@ -193,7 +193,7 @@ class Brackets(Visibility):
         return BracketSnapshot(self.executed, self.world.wal)
 
     def landmark(self) -> BracketSnapshot:
-        """The same, with what has begun."""
+        """Return a snapshot for comparison with others, with what has begun."""
         return BracketSnapshot(self.executed, self.world.wal, self.begun)
 
     def bound(self, rng: Random) -> Position:

@@ -1,4 +1,4 @@
-"""What is to be there: what a read that is answered asked for; and at the end of a run, all that anybody waits for."""
+"""Expected coverage: after a read, the extent that it requested; at the end of a run, everything that is waited for."""
 
 from random import Random
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ _DRAIN_ROUNDS = 300
 
 
 def is_covered(run: "Simulation", asked: Asked) -> bool:
-    """Whether the leaf has what a read asked for."""
+    """Return whether the leaf has what a read asked for."""
     leaf = run.leaf.views.get(asked.view)
     if run.leaf.covers(asked.view, asked.key) or asked.extent is None:
         return run.leaf.covers(asked.view, asked.key)

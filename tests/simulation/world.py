@@ -89,7 +89,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """What a statement brought back; no rows if an expression failed."""
+    """Result of a statement; no rows if an expression failed."""
 
     rows: list[Row] | None
     snapshot: Snapshot
@@ -206,7 +206,8 @@ class World:
             self.reveal(transaction.id)
 
     def changes_of(self, transaction: OpenTransaction) -> dict[str, tuple[list[Row], list[Row]]]:
-        """What a committing transaction did, net, by row version; versions that nobody else ever saw go."""
+        """Return a committing transaction's net changes, by row version; versions that nobody else ever saw are left
+        out."""
         changes: dict[str, tuple[list[Row], list[Row]]] = {}
         dropped: set[int] = set()
         for table, version, created in transaction.undo:
@@ -308,7 +309,7 @@ class World:
             transaction.locks.append((item, mode))
 
     def item_of(self, table: Table, version: Version) -> Item:
-        """What stands for the row: its primary key, or itself."""
+        """Return the row's identity: its primary key, or itself."""
         if not table.keys:
             return (table.name, version)
         return (table.name, tuple(version.row[c] for c in table.keys[0]))
@@ -409,13 +410,13 @@ class World:
             delta.added.append(added)
 
     def streams(self, table: str) -> bool:
-        """Whether what is done to the table now can be in the stream."""
+        """Return whether what is done to the table now can be in the stream."""
         return table in self.published or self.visibility.by_commit
 
     # --- constraints -------------------------------------------------------------------------------------------------
 
     def with_key(self, table: Table, key: Key) -> bool:
-        """Whether a row with this primary key is there (nobody else can have it in work: the key is locked)."""
+        """Return whether a row with this primary key is there (nobody else can have it in work: the key is locked)."""
         columns = table.keys[0]
         return any(v.deleter is None and tuple(v.row[c] for c in columns) == key for v in self.versions[table.name])
 
@@ -432,7 +433,7 @@ class World:
                 raise BlockedError
 
     def references(self, table: Table, row: Row, version: Version) -> bool:
-        """Whether a row would reference a version of its own table, which is about to go."""
+        """Return whether a row would reference a version of its own table, which is about to go."""
         return any(
             foreign_key.parent == table.name
             and tuple(row[c] for c in foreign_key.columns) == tuple(version.row[c] for c in foreign_key.parent_columns)
@@ -440,7 +441,7 @@ class World:
         )
 
     def references_itself(self, foreign_key: ForeignKey, row: Row) -> bool:
-        """Whether a row of a table that references itself is its own parent."""
+        """Return whether a row of a table that references itself is its own parent."""
         own = tuple(row[c] for c in foreign_key.columns)
         return own == tuple(row[c] for c in foreign_key.parent_columns)
 
@@ -524,7 +525,7 @@ class World:
         self.update(transaction, table, version, row)
 
     def populate(self, rng: Random) -> None:
-        """What was there before the stream began."""
+        """Insert the rows from before the stream began."""
         for name, table in self.catalog.tables.items():
             for _ in range(SIZES[name]):
                 transaction = self.begin()

@@ -39,7 +39,7 @@ def document(
     tables: Mapping[str, Table],
     **more: Any,
 ) -> dict[str, Any]:
-    """What a job is told."""
+    """Return the input of a job."""
     return {
         "fingerprint": fingerprint(relations, tables),
         "out": str(out),
@@ -81,13 +81,13 @@ def built(out: Path, manifest: Manifest, name: str) -> Counter[Row]:
 
 
 def rows_of(table: Any) -> list[Row]:
-    """Of an Arrow table or batch."""
+    """Return the rows of an Arrow table or batch."""
     columns = [column.to_pylist() for column in table.columns]
     return list(zip(*columns, strict=True))
 
 
 def looked_up(database: Database, relations: Relations, tables: Mapping[str, Table]) -> list[Counter[Row]]:
-    """What the service's lookups of everything give."""
+    """Return the rows of the service's lookups of everything."""
 
     async def ask() -> list[Counter[Row]]:
         pool = PostgresPool(database.url)

@@ -18,7 +18,7 @@ SQL = "SELECT id, title, id > 2 AS later FROM stories WHERE id = $1"
 
 @pytest.fixture
 def job(database: Database, tmp_path: Path) -> dict[str, Any]:
-    """Of five stories; the fourth question is one that the database refuses."""
+    """Return the input of an audit of five stories; the database refuses its fourth question."""
     database.execute(
         "CREATE TABLE stories (id int PRIMARY KEY, title text)",
         "INSERT INTO stories VALUES (1, E'line\u2028one\nand \"more\"'), (2, NULL), (3, 'three'), (5, '')",

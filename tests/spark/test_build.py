@@ -180,7 +180,7 @@ def test_a_snapshot_that_is_gone(database: Database, tmp_path: Path) -> None:
 
 
 def test_what_tasks_run_into(database: Database, tmp_path: Path) -> None:
-    """Of an error in a task users see the upstream's words, and no SQL."""
+    """Users see the upstream's words of a task's error, and no SQL."""
     notes(database)
     tables = {NOTES.name: NOTES}
     fails = Chain(NOTES.name, None, (Call("cast", (ColumnRef(1, TEXT),), INT),))
@@ -225,7 +225,7 @@ def _never(_line: dict[str, Any]) -> bool:
 
 
 def _stopped(told: dict[str, Any], when: Any) -> list[dict[str, Any]]:
-    """What a job says that is stopped once it has said a certain thing."""
+    """Return the messages of a job that is stopped after a certain one."""
     process = subprocess.Popen(
         [sys.executable, "-m", "dataflow.spark.build"],
         stdin=subprocess.PIPE,

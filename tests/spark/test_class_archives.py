@@ -17,7 +17,7 @@ NAME, CLASSES = "launcher", "1"
 
 
 def launched(*java: str) -> tuple[str, str]:
-    """What a small program of Spark's says on standard output and standard error."""
+    """Return the standard output and standard error of a small program of Spark's."""
     home = java_home()
     assert home is not None
     jars = Path(class_archives.spark_classes().split(" ")[0])

@@ -21,7 +21,7 @@ def java(folder: Path, version: str) -> Path:
 
 
 def nothing() -> None:
-    """No Java is brought along."""
+    """Install no Java."""
 
 
 def test_the_first_that_is_new_enough(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether an answer over HTTP is one that PostgreSQL could have given.
+"""Comparison of an answer over HTTP with those that PostgreSQL could give.
 
 Rows are compared as JSON says them, numbers by their digits: both sides are rows of (name, value) pairs, where a number
 is ``Number("1.0")``.
@@ -51,7 +51,7 @@ def parse(body: str | bytes) -> Any:
 
 
 def is_ordered(sql: str) -> bool:
-    """Whether the statement itself has an ORDER BY."""
+    """Return whether the statement itself has an ORDER BY."""
     return "order by" in _outermost(sql).lower()
 
 
@@ -63,7 +63,7 @@ def without_limit(sql: str) -> str | None:
 
 
 def _outermost(sql: str) -> str:
-    """What stands in no parentheses and no string."""
+    """Return the text outside of parentheses and strings."""
     depth, kept = 0, []
     for part in re.split(r"('(?:[^']|'')*'|[()])", sql):
         depth += {"(": 1, ")": -1}.get(part, 0)
@@ -75,7 +75,7 @@ def _outermost(sql: str) -> str:
 def difference(
     view: CorpusView, found: Sequence[Row], expected: Answer, everything: Answer | None = None
 ) -> str | None:
-    """What is wrong with `found`; None if nothing is.
+    """Describe the error of `found`; None if there is none.
 
     `everything`: what the statement answers without LIMIT, of which ties may bring others than `expected`.
     """
@@ -208,7 +208,7 @@ def _bag(value: Any) -> Any:
 
 
 def _close_rows(singles: frozenset[str]) -> Close:
-    """Whether two rows are equal but for the last digits of floats."""
+    """Return a comparison of two rows, which may differ in the last digits of floats."""
 
     def close(a: Row, b: Row) -> bool:
         return all(name == other and _close(x, y, name in singles) for (name, x), (other, y) in zip(a, b, strict=True))

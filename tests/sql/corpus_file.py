@@ -32,7 +32,7 @@ class CorpusError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What may differ between two right answers (see README.md), and what else is done with a view."""
+    """Permitted differences between two right answers (see README.md), and other options of a view."""
 
     #: Columns that ORDER BY is about where it is not total: only their order is compared.
     ties: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ class Abandoned(Exception):
 
 @dataclass
 class Report:
-    """What came of a file."""
+    """Results of a file."""
 
     file: str
     feature: str
@@ -258,7 +258,7 @@ class CorpusRun:
             self._compare([_Read(view, key) for view in wanted for key in view.keys], f"after line {step.line}")
 
     def _evict(self) -> None:
-        """Of some views one key, or all that they have."""
+        """Evict one key, or all, of some views."""
         chosen = [(view, self._evicted(view)) for view in self._installed if self._rng.random() < EVICT_SHARE]
         responses = self._connections.map(lambda each: self._admin.post("/v1/evict", json=each[1]), chosen)
         for (view, body), response in zip(chosen, responses, strict=True):
@@ -283,7 +283,7 @@ class CorpusRun:
             self._compare_batch(batch, response, headers, when)
 
     def _headers(self) -> dict[str, str]:
-        """Of reads that see all that was committed."""
+        """Headers of reads that see everything committed."""
         return {"Upquery-Min-Version": self._oracle.position(), "Prefer": "wait=20"}
 
     def _post(self, reads: list[_Read], headers: dict[str, str]) -> httpx.Response:
@@ -317,14 +317,15 @@ class CorpusRun:
             self._compare_rows(read, dict(result)["rows"], when)
 
     def _sql(self, read: _Read) -> str:
-        """What the upstream is asked. It is written once: MariaDB's oracle parses the statement for it."""
+        """Return the upstream's statement. It is written once: MariaDB's oracle parses it."""
         key = (read.view.name, *read.arguments.items())
         if key not in self._written:
             self._written[key] = self._oracle.written(read.view.upstream_sql, read.arguments)
         return self._written[key]
 
     def _answer(self, sql: str) -> Answer | str:
-        """What the upstream answers. It is asked once until the next change, but where answers depend on the time."""
+        """Return the upstream's answer. It is computed once until the next change, except where answers depend on the
+        time."""
         if self._ttl:
             return self._oracle.answer(sql)
         if sql not in self._expected:

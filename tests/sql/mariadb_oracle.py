@@ -1,4 +1,4 @@
-"""What MariaDB itself answers, in the JSON form of the HTTP contract."""
+"""MariaDB's own answers, in the JSON form of the HTTP contract."""
 
 import asyncio
 import re
@@ -53,7 +53,7 @@ class MariaDbOracle:
         return None
 
     def position(self) -> str:
-        """What a read must be at to see all that is committed now."""
+        """Return the version that a read needs to see everything committed now."""
         file, offset, *_ = self._ask("SHOW MASTER STATUS").rows[0]
         return version_text(position_of(str(file), int(str(offset))))
 
@@ -65,7 +65,7 @@ class MariaDbOracle:
         return fill(template(statement), texts)
 
     def answer(self, sql: str) -> Answer | str:
-        """What a statement brings, or the message of its failure."""
+        """Return a statement's rows, or the message of its failure."""
         reply = self._ask(sql)
         if reply.error is not None:
             return str(reply.error)

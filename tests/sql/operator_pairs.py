@@ -7,7 +7,7 @@ from itertools import count
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What is written, with ``%%`` for each operand; the kinds of the operands, and that of the result."""
+    """Form of an operator, with ``%%`` for each operand; the kinds of the operands, and that of the result."""
 
     written: str
     operands: str

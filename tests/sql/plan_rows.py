@@ -1,4 +1,4 @@
-"""What a plan means, computed from whole tables by the engine's own expressions and accumulators.
+"""Rows of a plan, computed from whole tables by the engine's own expressions and accumulators.
 
 Unlike the oracle of the simulation it shares them with the engine, so it says whether *they* are what a server
 computes.

@@ -153,7 +153,6 @@ class Server:
         self.filled: int | None = None
 
     def reply(self, sql: str) -> ServerReply:
-        """What the server answers."""
         return self._runner.run(self._wire.query(sql))
 
     def rows(self, sql: str) -> list[Row]:
@@ -277,7 +276,6 @@ def absent(sql_type: SqlType) -> str:
 
 
 def answer(view: View, question: Question, seed: int) -> list[Row]:
-    """What a read answers."""
     everything = plan_rows(view.relation, tables(seed))
     rows: list[Row] = []
     for key in question.keys(view):

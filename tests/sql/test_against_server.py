@@ -242,7 +242,7 @@ def absent(type_name: str) -> str:
 
 
 def answer(view: View, question: Question, seed: int) -> list[Row]:
-    """What a read answers, by the oracle."""
+    """Return a read's answer, by the oracle."""
     rows: list[Row] = []
     for key in question.keys(view):
         of_key = (
@@ -256,7 +256,7 @@ def answer(view: View, question: Question, seed: int) -> list[Row]:
 
 
 def in_ranges(view: View, question: Question, row: Row) -> bool:
-    """Whether a row's column is in all ranges."""
+    """Return whether a row's column is in all ranges."""
     types = column_types(view.relation)
     for r in view.ranges:
         ref = ColumnRef(r.column, types[r.column])

@@ -89,7 +89,7 @@ def answer(wire: tuple[asyncio.Runner, Wire], sql: str) -> list[Row] | None:
 
 
 def differences(wire: tuple[asyncio.Runner, Wire], catalog: Catalog, rows: list[Row], expression: str) -> str | None:
-    """What MariaDB says otherwise; None: not computed here."""
+    """Describe MariaDB's difference; None if the expression is not computed here."""
     sql = f"SELECT id, {expression} AS x FROM o"
     try:
         view = plan_view("v", sql, catalog)

@@ -1,4 +1,4 @@
-"""What is refused, with the reason and the place: ``refused.sql`` has each statement and, behind it, the error.
+"""Refused statements, each with the reason and the place: ``refused.sql`` has the statement and, behind it, the error.
 
 Regenerate with ``python -m tests.sql.test_refused``, and read the difference.
 """

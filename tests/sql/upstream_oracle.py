@@ -1,4 +1,4 @@
-"""What the upstream itself answers, in the JSON form of the HTTP contract; here PostgreSQL (`mariadb_oracle`)."""
+"""The upstream's own answers, in the JSON form of the HTTP contract; here PostgreSQL (`mariadb_oracle`)."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ class Oracle(Protocol):
         ...
 
     def position(self) -> str:
-        """What a read must be at to see all that is committed now."""
+        """Version that a read needs to see everything committed now."""
         ...
 
     def written(self, sql: str, arguments: Arguments) -> str:
@@ -32,7 +32,7 @@ class Oracle(Protocol):
         ...
 
     def answer(self, sql: str) -> Answer | str:
-        """What a statement brings, or the message of its failure."""
+        """Return a statement's rows, or the message of its failure."""
         ...
 
 
@@ -58,7 +58,7 @@ class UpstreamOracle:
         return None
 
     def position(self) -> str:
-        """What a read must be at to see all that is committed now."""
+        """Version that a read needs to see everything committed now."""
         row = self.connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert row is not None
         return str(row[0])
@@ -68,7 +68,7 @@ class UpstreamOracle:
         return with_values(sql, arguments)
 
     def answer(self, sql: str) -> Answer | str:
-        """What a statement brings, or the message of its failure."""
+        """Return a statement's rows, or the message of its failure."""
         result = self.connection.pgconn.exec_params(sql.encode(), None)
         if result.status != ExecStatus.TUPLES_OK:
             return result.get_error_message("utf-8")

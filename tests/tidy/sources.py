@@ -34,6 +34,8 @@ class Source:
     functions: tuple[Function, ...]
     #: Whether it is empty, or begins with a docstring.
     described: bool
+    #: The line and the first line of text of each docstring.
+    openings: tuple[tuple[int, str], ...]
 
     @property
     def package(self) -> str:
@@ -60,7 +62,15 @@ def read(path: str) -> Source:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     described = not tree.body or ast.get_docstring(tree, clean=False) is not None
-    return Source(path, tuple(imported(path, nodes)), functions, described)
+    return Source(path, tuple(imported(path, nodes)), functions, described, tuple(openings(nodes)))
+
+
+def openings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the first line of text of each docstring."""
+    for node in nodes:
+        is_documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_documented and (docstring := ast.get_docstring(node)):
+            yield node.body[0].lineno, docstring.partition("\n")[0]
 
 
 def imported(path: str, nodes: list[ast.AST]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What `docs/sql.md` says of SQL is so: its examples are planned over the demo's tables, as the service plans them.
+"""Examples of `docs/sql.md`: they are planned over the demo's tables, as the service plans them.
 
 A row of a table is an example if its first cell is SQL and its second how the view is kept. Of views that are not kept
 incrementally, the third cell is the reason, in the service's own words.

@@ -1,4 +1,4 @@
-"""What the documents say must be so: links lead somewhere, commands exist."""
+"""References in documents: links have targets, commands exist."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Who may import whom. The table is in ARCHITECTURE.md; this is what enforces it."""
+"""Imports between packages. ARCHITECTURE.md has the table; this enforces it."""
 
 import sys
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def test_the_engine_has_no_io_clock_thread_or_randomness() -> None:
 
 
 def test_the_engine_does_not_need_spark() -> None:
-    """What it computes is for the service to bring in; of the service only what starts a build names it."""
+    """The service brings in its results, and only the starter of a build names it."""
     engine = [file for file in sources_of("dataflow") if not file.path.startswith(SPARK)]
     assert refused(engine, lambda _, module: not module.startswith("dataflow.spark")) == []
 

@@ -10,6 +10,7 @@ FUNCTION_LINES = 60
 FILE_LINES = 700
 #: Folders of one machine: a path below them in a file works nowhere else.
 MACHINE_PATHS = re.compile(r"(?<![\w./])/(?:root|home/\w+|Users/\w+|work/\w+|tmp/\w+)\b")
+OPENINGS_OF_NO_SENTENCE = re.compile(r"(As|It|No|Not|Of|That|The same|What|Where|Whether|Who|Whom|Whose)\b")
 TEXT = {".cfg", ".ini", ".json", ".md", ".py", ".sh", ".sql", ".svg", ".toml", ".yaml", ".yml", ""}
 
 
@@ -75,3 +76,14 @@ def test_files_are_about_one_thing() -> None:
 def test_every_module_says_what_it_is() -> None:
     silent = [source.path for source in sources() if not _is_marker(source.path) and not source.described]
     assert silent == []
+
+
+def test_docstrings_begin_with_a_subject_or_a_verb() -> None:
+    """An indirect question or half a sentence needs the name above it, and a second reading."""
+    found = [
+        f"{source.path}:{line}: {text}"
+        for source in sources()
+        for line, text in source.openings
+        if OPENINGS_OF_NO_SENTENCE.match(text)
+    ]
+    assert found == []

@@ -1,4 +1,5 @@
-"""What a process must not load: its start is mostly imports, and each costs time and memory in every one of them."""
+"""Modules that a process must not load: its start is mostly imports, and each costs time and memory in every
+process."""
 
 import subprocess
 import sys
@@ -29,7 +30,7 @@ HTTP = ("fastapi", "starlette", "uvicorn", "websockets")
 
 
 def modules(*imported: str, before: str = "pass") -> list[str]:
-    """What is loaded in a process that imports these, after it has done something else."""
+    """Return the modules loaded in a process that imports these, after it has done something else."""
     program = f"import sys; {before}; import {', '.join(imported)}; print(*(n for n, m in sys.modules.items() if m))"
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     return run.stdout.split()

@@ -10,7 +10,7 @@ WITHIN = 2
 
 
 def resolves(name: str) -> bool:
-    """Whether there is such a module or folder, or one that contains the rest of the name."""
+    """Return whether there is such a module or folder, or one that contains the rest of the name."""
     parts = name.split(".")
     for length in range(len(parts), max(len(parts) - WITHIN, 1) - 1, -1):
         path = ROOT.joinpath(*parts[:length])

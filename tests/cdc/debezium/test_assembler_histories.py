@@ -174,7 +174,7 @@ class Scene:
 
     @property
     def copies_say_a_place(self) -> bool:
-        """Whether late copies can be told by places alone: PostgreSQL's name the last commit that the connector had
+        """True if late copies can be told by places alone: PostgreSQL's name the last commit that the connector had
         seen. Those of its very first transaction name none; a slot made anew might send new events that look so."""
         events = [(r.topic, r.value) for r in self.publisher.records if b'"[null, ' in (r.value or b"")]
         return self.publisher.dialect == "postgres" and len(events) == len(set(events))

@@ -184,7 +184,7 @@ def test_alter_table(before: str, part: str) -> None:
     ("other", "effect"), [("DROP z", altered("z")), ("ADD y int AFTER z", SHIFT), ("RENAME TO x.v", REPLACE)]
 )
 def test_sequences_of_parts(part: str, other: str, effect: TableEffect) -> None:
-    """No part hides one before or behind it. (Nothing follows partitioning.)"""
+    """Parts hide none before or behind them. (Nothing follows partitioning.)"""
     texts = [f"ALTER TABLE t {other}, {part}"]
     if "PARTITION" not in part:
         texts.append(f"ALTER TABLE t {part}, /* and */ LOCK=NONE, {other}")

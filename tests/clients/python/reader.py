@@ -1,4 +1,4 @@
-"""What a backend does with the generated package ``upquery_client``: ``python reader.py BASE_URL``."""
+"""A backend that uses the generated package ``upquery_client``: ``python reader.py BASE_URL``."""
 
 import sys
 

@@ -141,7 +141,7 @@ class Site:
 
 
 def rows_of(lookup: Lookup) -> list[Row]:
-    """What the upstream answers."""
+    """Answer a lookup as the upstream does."""
     chain = lookup.relation.input if isinstance(lookup.relation, Aggregate) else lookup.relation
     assert isinstance(chain, Chain)
     columns = lookup.columns

@@ -1,4 +1,4 @@
-"""What one eviction takes, and what comes back unasked."""
+"""Eviction: keys that one eviction removes, and keys that are refilled afterwards."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def engine_with(sql: str) -> tuple[Engine, list[Effect]]:
 
 
 def answer_lookups(engine: Engine, effects: list[Effect], rows_by_id: dict[str, list[Row]] = ROWS) -> list[Effect]:
-    """What is left when all lookups have been answered."""
+    """Answer all lookups; return the other effects."""
     others: list[Effect] = []
     while effects:
         effect = effects.pop(0)

@@ -1,4 +1,4 @@
-"""What keys of views are said to need inside is what goes with them, and what stays."""
+"""Footprints of views' keys: inner keys that are evicted with them, and inner keys that stay."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def walked(site: Site, most: int = 10**6) -> InnerFootprints:
 
 
 def holding(found: InnerFootprints, view: ViewId) -> tuple[Holding, dict[Key, int]]:
-    """What a model makes of it, with a byte for each inner key; and its numbers of keys."""
+    """Return a model of the footprints with one byte an inner key, and its numbers of keys."""
     needs: list[Needs] = found.keys[view]
     inner = Inner(
         outside=None,  # type: ignore[arg-type]

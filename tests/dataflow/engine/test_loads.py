@@ -1,4 +1,4 @@
-"""What is kept whole gets in by slices: loads, derivations, and who waits for them."""
+"""Loading of full materializations by slices: loads, derivations, and the reads that wait for them."""
 
 from collections import Counter
 from dataclasses import dataclass

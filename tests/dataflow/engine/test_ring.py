@@ -1,4 +1,4 @@
-"""What the ring keeps, and for whom."""
+"""Transactions that the ring holds, and for which lookups."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the engine says that it holds is about what it holds, for every kind of node."""
+"""The engine's own account of its memory is about right, for every kind of node."""
 
 import gc
 import tracemalloc

@@ -48,7 +48,7 @@ VIEW = ViewId(1)
 
 
 def rows_of(lookup: Lookup) -> list[Row]:
-    """What the upstream answers."""
+    """Answer a lookup as the upstream does."""
     chain = lookup.relation
     assert isinstance(chain, Chain)
     found = [tuple([row[c] for c in passed_through(chain).values()]) for row in ROWS[chain.table]]

@@ -1,4 +1,4 @@
-"""What holds of every policy: it knows exactly what is there, names each once, and does the same again."""
+"""Contract of every policy: it contains exactly the filled items, evicts each once, and is deterministic."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What a policy says it holds is about what it takes."""
+"""A policy's own account of its memory is about right."""
 
 import tracemalloc
 from collections.abc import Callable

@@ -12,7 +12,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Failed:
-    """That the server has an error; its text is for people."""
+    """Error of the server; its text is for people."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -32,7 +32,7 @@ def printed(server: Connection, type_name: str, values: Sequence[Value]) -> list
 
 
 def evaluate(server: Connection, sql: str, types: Sequence[str], rows: Sequence[Row]) -> list[Value | Failed]:
-    """What the server prints for an expression over c0, c1 …, row by row."""
+    """Return the values that the server prints for an expression over c0, c1 …, row by row."""
     texts = [f"t{i}" for i in range(len(types))]
     arrays = ", ".join(["%s::text[]"] * len(types))
     source = f"unnest({arrays}) WITH ORDINALITY AS u({', '.join(texts)}, n)"
@@ -52,7 +52,7 @@ class StoredRows:
                 copy.write_row((number, *row))
 
     def evaluate(self, sql: str) -> list[Value | Failed]:
-        """What the server prints for an expression over the columns, row by row."""
+        """Return the values that the server prints for an expression over the columns, row by row."""
         return _evaluated(self._server, sql, list(self._types.values()), list(self._types), "stored_rows AS u")
 
 

@@ -95,7 +95,7 @@ class Upstream:
     _planned: dict[str, Scalar] = field(default_factory=dict)
 
     def evaluate(self, sql: str) -> list[Value | Failed]:
-        """What the server prints for an expression, row by row; the same at another time."""
+        """Return the values that the server prints for an expression, row by row; each is computed once."""
         if sql not in self._evaluated:
             self._evaluated[sql] = self.stored.evaluate(sql)
         return self._evaluated[sql]
@@ -151,7 +151,7 @@ def test_an_expression_is_the_server_s(upstream: Upstream, sql: str) -> None:
 
 @pytest.mark.parametrize("sql", [e for e in expressions() if e not in REFUSED])
 def test_what_is_looked_up_is_the_same_expression(upstream: Upstream, sql: str) -> None:
-    """As SQL for the upstream, it has the same type and the same values."""
+    """Rendered as SQL for the upstream, the expression has the same type and values."""
     expression = upstream.planned(sql)
     names = list(COLUMNS)
     rendered = render(expression, lambda i: names[i])
@@ -170,7 +170,7 @@ def test_what_is_looked_up_is_the_same_expression(upstream: Upstream, sql: str) 
 
 @pytest.mark.parametrize("sql", [e for e in expressions() if e not in REFUSED | MISSPELLED])
 def test_the_server_s_spelling_of_it_is_the_same(upstream: Upstream, sql: str) -> None:
-    """As a view's definition shows it: casts and parentheses everywhere, operators for LIKE and ANY."""
+    """A view's definition spells it otherwise: casts and parentheses everywhere, operators for LIKE and ANY."""
     upstream.connection.execute(f"CREATE TEMP VIEW spelled AS SELECT {sql} AS x FROM awkward".encode())
     try:
         ((definition,),) = upstream.connection.execute("SELECT pg_get_viewdef('spelled'::regclass)").fetchall()
@@ -183,7 +183,6 @@ def test_the_server_s_spelling_of_it_is_the_same(upstream: Upstream, sql: str) -
 
 
 def outcomes(expression: Scalar, rows: list[Row]) -> list[Value | Failed]:
-    """What it is for each row."""
     function = compile_scalar(expression)
     found: list[Value | Failed] = []
     for row in rows:

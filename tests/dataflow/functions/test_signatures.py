@@ -149,7 +149,7 @@ def differences(
 
 
 def is_taken(name: str, signature: Signature, constant: Value) -> bool:
-    """Whether SQL with that constant is planned."""
+    """Return whether SQL with that constant is planned."""
     try:
         arguments = [ColumnRef(i, type_of(t)) for i, t in enumerate(signature.arguments)]
         place = next(p for n, p in CONSTANTS if n == name)

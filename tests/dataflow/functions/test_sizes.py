@@ -1,4 +1,4 @@
-"""No value makes a text that fills the memory, and what is remembered is bounded in bytes."""
+"""Values and caches are bounded in bytes."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""What a SQL text reads of each table: columns, filters, keys; in doubt, everything."""
+"""Columns, filters and keys that a SQL text reads of each table; in doubt, all of them."""
 
 import pytest
 

@@ -39,7 +39,8 @@ def digest(value: str) -> str:
 
 
 def computed(compute: Callable[[Row], Value], row: Row) -> tuple[Answer, float]:
-    """What is computed here, and its milliseconds. Other exceptions than the row's own are answers that differ."""
+    """Return the value computed here, and its milliseconds. Other exceptions than the row's own are answers that
+    differ."""
     started = time.thread_time()
     try:
         value: Answer = compute(row)
@@ -105,7 +106,7 @@ class Table:
             line.examples.append(text)
 
     def problems(self, *, timed: bool) -> list[str]:
-        """What differs, or takes too long."""
+        """Return the lines that differ, or take too long."""
         return [
             f"{name}: {example}"
             for name, line in sorted(self.lines.items())

@@ -310,7 +310,7 @@ def _between(sql: str, first: int, last: int) -> str:
 
 
 def _form(sql_type: SqlType) -> Callable[[str], str]:
-    """What answers of a type are compared by: floats as numbers, conditions as 1 and 0."""
+    """Return the form in which answers of a type are compared: floats as numbers, conditions as 1 and 0."""
     match sql_type.name:
         case "float4":
             return lambda text: repr(float4(text) or 0.0)

@@ -140,7 +140,7 @@ class PostgresSubjects:
         return replace(called, sql=sql)
 
     def _constants(self, name: str, overload: Signature) -> Iterator[dict[int, str]]:
-        """What stands for the arguments that are constants in plans, by place."""
+        """Yield values of the arguments that are constants in plans, by place."""
         if name == "regexp_replace":
             for pattern in _ONE_WAY:
                 new = self._rng.choice(("", "x", "\u00e9\u00e9", "aa"))

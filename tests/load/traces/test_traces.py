@@ -1,4 +1,4 @@
-"""What a visit reads is recorded as keys, and a file has what was recorded."""
+"""Recorded keys are those that a visit reads, and those in the file."""
 
 from pathlib import Path
 

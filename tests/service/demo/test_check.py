@@ -1,4 +1,4 @@
-"""What counts as the same answer."""
+"""Comparison of an answer with the database's."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

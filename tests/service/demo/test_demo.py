@@ -23,7 +23,7 @@ LIMIT_S = 180
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Where the demo keeps its files, so that a test can see what is left. Open to the database's account."""
+    """Folder of the demo, for tests of what it leaves behind. The database's account may enter it."""
     path = Path(tempfile.mkdtemp(prefix="demo-test-"))
     path.chmod(0o711)
     yield path

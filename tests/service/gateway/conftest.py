@@ -56,7 +56,7 @@ class Served:
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """As if it were killed."""
+        """Stop it like a kill."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -84,7 +84,7 @@ class Pod:
 
 @dataclass
 class Site:
-    """What a test talks to. `pods` by shard and replica."""
+    """Gateway and pods of a test; `pods` by shard and replica."""
 
     http: httpx.AsyncClient
     gateway: Gateway
@@ -117,7 +117,6 @@ async def pod(directory: Path, number: int, closing: AsyncExitStack) -> Pod:
 
 
 def section_of(pods: list[list[Pod]]) -> GatewaySection:
-    """Where they are."""
     return section_at(tuple(tuple(each.address for each in replicas) for replicas in pods))
 
 

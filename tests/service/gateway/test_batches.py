@@ -137,7 +137,7 @@ def test_positions_of_different_servers_do_not_meet(run: Run) -> None:
 
 
 def test_two_definitions_of_a_view_do_not_meet(run: Run) -> None:
-    """As while it is replaced at one shard after the other."""
+    """Shards have different definitions while a view is replaced at one after the other."""
 
     async def test(site: Site) -> None:
         await batch(site, *AT)
@@ -190,7 +190,7 @@ def test_a_minimum_version_holds_for_all_parts(run: Run) -> None:
 
 
 def test_a_minimum_version_is_not_met_by_a_milestone_before_it(run: Run) -> None:
-    """Where both are known to be right before it, and not to be so at once behind it."""
+    """Both answers are exact before the minimum, and not at one position after it."""
 
     async def test(site: Site) -> None:
         await batch(site, *AT)

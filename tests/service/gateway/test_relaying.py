@@ -41,7 +41,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def leave_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not said at once is late, and then left unless it is taken over at once."""
+    """Shorten the wait for the first byte, and the time within which it has to be taken over."""
     monkeypatch.setattr(relaying, "_SOON_S", 0.01)
     monkeypatch.setattr(relaying, "_TAKEN_S", 0.01)
 

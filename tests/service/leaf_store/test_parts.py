@@ -48,7 +48,7 @@ _OPERATORS = {">": int.__gt__, ">=": int.__ge__, "<": int.__lt__, "<=": int.__le
 
 
 class Model:
-    """What the upstream has of each key, and which intervals of it the leaf has."""
+    """Model of the upstream's rows of each key, and of the intervals that the leaf covers."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[ViewId, Key], Counter[Row]] = {}
@@ -226,7 +226,7 @@ def read(writer: LeafWriter, view: ViewId, values: Values, window: PageWindow | 
 
 
 def enough(view: ViewId, plan: View, model: Model, values: Values) -> bool:
-    """Whether what is covered certainly has the answer: all of each key, or its first rows."""
+    """Return whether what is covered certainly has the answer: all of each key, or its first rows."""
     asked = request(view, values)
     for (key,) in asked.keys:
         intervals = model.covered.get((view, (key,)), [])

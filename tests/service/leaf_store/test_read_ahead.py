@@ -35,7 +35,7 @@ def read(writer: LeafWriter, ahead: Ahead) -> bytes:
 
 
 async def with_others(writer: LeafWriter, name: bytes) -> tuple[Ahead, int]:
-    """What is read ahead, and how many turns another task had meanwhile."""
+    """Return the result of reading ahead, and the number of turns that another task had meanwhile."""
     turns = 0
 
     async def other() -> None:

@@ -65,7 +65,7 @@ def test_forms_are_postgres_own(database: Database) -> None:
 
 
 def check(one: Callable[[str], str], sql_type: SqlType, expressions: tuple[str, ...]) -> None:
-    """What the output function prints, in our form, is what to_json says."""
+    """Compare the output function's text, in our form, with to_json."""
     form = sql_type.json_form()
     for expression in expressions:
         printed = one(f"SELECT format('%s', ({expression})::{sql_type.sql})")

@@ -15,7 +15,7 @@ SILENT_S = 0.3
 
 
 def silent(pipe: int) -> bool:
-    """Whether no more beats come; those that have come are taken."""
+    """Return whether no more beats come; those that have come are taken."""
     if not select.select([pipe], [], [], SILENT_S)[0]:
         return True
     os.read(pipe, 1 << 12)

@@ -12,7 +12,7 @@ from tests.service.worker.conftest import running
 
 
 def test_a_request_right_after_the_connection_broke_finds_another_one(tmp_path: Path) -> None:
-    """Whether the loop has closed the transport yet, or its reader has seen that."""
+    """Neither the closed transport nor the reader's end may have been noticed yet."""
 
     async def scenario() -> None:
         async with running(tmp_path, ReadLimits()) as service:

@@ -108,7 +108,7 @@ def test_verified(url: str) -> None:
 
 
 def test_require_verifies_if_there_is_a_file_of_authorities(tmp_path: Path) -> None:
-    """As libpq does, for the sake of older versions (PostgreSQL's manual, "SSL Support", sslmode)."""
+    """libpq does so for compatibility with older versions (PostgreSQL's manual, "SSL Support", sslmode)."""
     authorities = tmp_path / "ca.pem"
     url = f"postgresql://app@db.internal/app?sslmode=require&sslrootcert={authorities}"
     assert not of(url).verified
@@ -144,7 +144,7 @@ def test_the_remedy_has_the_parameters_and_where_they_belong() -> None:
 
 
 def findings(url: str, encryption: str, cdc: str | None = None) -> list[str]:
-    """What ``upquery doctor`` says."""
+    """Return the findings of ``upquery doctor``."""
     found = transport_findings(Settings(upstream=UpstreamSettings(url=url), cdc=CdcSettings(url=cdc)), encryption)
     assert all((finding.code, finding.fatal) == ("tls", False) and finding.fix for finding in found)
     return [finding.reason for finding in found]

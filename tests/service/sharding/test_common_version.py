@@ -16,7 +16,7 @@ histories = st.lists(st.integers(1, 30), max_size=6).map(lambda changes: sorted(
 
 
 def read_at(history: list[int], position: int, server: str = "") -> Exact[int]:
-    """What a leaf store at that position says."""
+    """Return the answer of a leaf store at that position."""
     changes = [change for change in history if change <= position]
     return Exact(len(changes), changes[-1] if changes else 0, position, server)
 
@@ -71,7 +71,7 @@ def test_a_position_within_a_step_is_not_met() -> None:
 
 
 def stepped(history: list[int], ends: list[int], until: int) -> Exact[int]:
-    """What a store says that has applied the changes up to `until` in steps that end at these positions."""
+    """Return the answer of a store that has applied the changes up to `until` in steps that end at these positions."""
     answer = since = one_by_one = 0
     transactions = [Transaction(TransactionId(at), at, {}) for at in history if at <= until]
     for end in [*ends, until]:

@@ -61,7 +61,7 @@ VIEWS = [
 
 
 def told(info: ViewInfo, principal: Principal) -> dict[str, Any]:
-    """What the values of the parameters that are claims must be."""
+    """Return the values that the parameters that are claims must have."""
     claims = {"claims.sub": principal.claims["sub"], "claims.id": str(principal.claims["id"])}
     groups = principal.claims["groups"]
     return {**claims, "claims.groups": tuple(groups if info.refreshed else sorted(groups))}

@@ -124,7 +124,7 @@ class Engine:
 
 @dataclass
 class Service:
-    """What a test talks to."""
+    """Service of a test."""
 
     http: httpx.AsyncClient
     engine: Engine
@@ -231,7 +231,7 @@ def run(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def run_impatient(tmp_path: Path) -> Run:
-    """As `run`, with a short time limit for misses."""
+    """Return `run` with a short time limit for misses."""
     return runner(tmp_path, ReadLimits(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20))
 
 

@@ -157,7 +157,7 @@ def shown(answer: httpx.Response, *, with_version: bool) -> tuple[Any, ...]:
 
 
 async def compare(service: Service, seed: int) -> tuple[bool, bool]:
-    """The same requests to both, warm and cold; whether there were hits and misses."""
+    """Send equal requests to both, warm and cold. Returns whether there were hits and misses."""
     random = Random(seed)
     reads = Reads(service.engine.writer.reader, service.client, LIMITS)
     plain = BodyLimit(documented_app(reads, Batches(reads, ViewReads(reads))), LIMITS.max_body_bytes)

@@ -1,4 +1,4 @@
-"""What a client may send, and how long it may take: byte by byte, with small bounds."""
+"""Limits of a client's requests and of their duration: byte by byte, with small bounds."""
 
 import asyncio
 import json
@@ -38,12 +38,12 @@ def talk(tmp_path: Path) -> Talk:
 
 @pytest.fixture
 def talk_slowly(tmp_path: Path) -> Talk:
-    """As `talk`, with no hurry."""
+    """Return `talk` without a time limit."""
     return talking(tmp_path, ConnectionLimits(max_head_bytes=2000, max_headers=12, receive_timeout_s=20))
 
 
 async def refused(client: Client, status: int, code: str) -> None:
-    """It is told so, and the connection closed."""
+    """Expect a refusal, and the end of the connection."""
     got, headers, body = await client.answer()
     assert (got, headers["connection"], headers["content-type"]) == (status, "close", "application/problem+json")
     assert json.loads(body)["code"] == code
@@ -85,7 +85,7 @@ def test_who_sends_slowly_is_not_waited_for(talk: Talk, beginning: bytes) -> Non
 
 
 def test_who_waits_for_an_answer_is_not_slow(talk: Talk) -> None:
-    """Not with a whole request, and not with the beginning of the next one."""
+    """A client with a whole request, or the beginning of the next one, is not slow."""
 
     async def test(client: Client) -> None:
         client.engine.gate = asyncio.Event()

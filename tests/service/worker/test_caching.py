@@ -1,4 +1,4 @@
-"""What answers say of where they come from, how old they are, and who may keep them."""
+"""Headers of answers: source, age and cacheability."""
 
 import httpx
 

@@ -56,7 +56,7 @@ class Client:
         return status, headers, await self.reader.readexactly(length)
 
     async def titles(self) -> list[str | None]:
-        """Of the first row of each key of an answer."""
+        """Return the title in the first row of each key of an answer."""
         status, _, body = await self.answer()
         assert status == 200
         content = json.loads(body)
@@ -294,7 +294,7 @@ class Counting:
 
 
 def test_many_requests_at_once_leave_others_their_turn(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes too long all together goes the ordinary way, from one request to the next."""
+    """Requests that take too long together are served by the application, one at a time."""
     thousandths = count()
     for module in (direct_protocol, bounded_protocol):
         monkeypatch.setattr(module, "perf_counter", lambda: next(thousandths) / 1000)

@@ -40,7 +40,7 @@ def begin(service: Service) -> None:
 
 
 def same(whole: httpx.Response, part: httpx.Response) -> None:
-    """The same results or problem, whoever asks."""
+    """Expect equal results or problems from both."""
     assert whole.status_code == part.status_code, (whole.text, part.text)
     if whole.status_code != 200:
         assert whole.json() == part.json()

@@ -44,7 +44,7 @@ def test_hot_route_and_general_route_agree(run: Run) -> None:
 
 
 def test_many_rows_are_the_same_one_by_one_and_in_batches(run: Run) -> None:
-    """Where they are too many to be read at once."""
+    """Rows are read one by one where they are too many to be read at once."""
 
     async def test(service: Service) -> None:
         many = [(str(n), f"Story {n}", "ann", "0") for n in range(AT_ONCE_ROWS + 1)]

@@ -70,7 +70,7 @@ def subsumption_without_own_coverage() -> Iterator[None]:
 
 
 def rest_of_on_forgotten_going_up() -> AbstractContextManager[Any]:
-    """What a left input hangs off is taken for a match although the rest of its own ON is not TRUE."""
+    """The input that a left input depends on is taken for a match although the rest of its own ON is not TRUE."""
     return patch.object(BlockJoin, "where_matches", lambda _self, _lefts, combinations: combinations)
 
 

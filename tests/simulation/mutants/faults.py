@@ -13,7 +13,7 @@ from dataflow.engine.upquery import Demand
 
 
 def failed_node_goes_on() -> AbstractContextManager[Any]:
-    """What a node knew before it failed counts as before."""
+    """A node's rows from before its failure count as before."""
     return patch.object(Evictions, "spoil", lambda *_: None)
 
 
@@ -44,7 +44,7 @@ def quarantine_without_end() -> AbstractContextManager[Any]:
 
 
 def half_of_what_is_too_large() -> AbstractContextManager[Any]:
-    """Of the keys of a lookup that was too large only one half is looked up again."""
+    """Only one half of the keys of a lookup that was too large is looked up again."""
 
     def mutant(self: Flights, sent: Any) -> bool:
         self.repeat(self.split(sent, set(sent.keys[: len(sent.keys) // 2])))

@@ -28,7 +28,7 @@ def new_rows_without_children() -> AbstractContextManager[Any]:
 
 
 def _references(use: RouteUse, step: Step) -> bool:
-    """Whether the step leads from the key of an input's rows to rows that reference it."""
+    """Return whether the step leads from the key of an input's rows to rows that reference it."""
     if len({source.input for source in step.sources}) != 1:
         return False
     parent, child = use.block.inputs[step.sources[0].input], use.block.inputs[step.input]

@@ -58,13 +58,13 @@ def load_before_the_bound() -> AbstractContextManager[Any]:
 
 
 def load_that_goes_on_with_a_new_stream() -> AbstractContextManager[Any]:
-    """What was read before continuity was lost is installed after it."""
+    """Slices from before continuity was lost are installed after it."""
     every = Flights.every
     return patch.object(Flights, "every", lambda self: [s for s in every(self) if s.id not in self.loading])
 
 
 def half_a_view_is_left() -> AbstractContextManager[Any]:
-    """What was written of a view stays in the leaf store when its load comes to nothing."""
+    """Rows of a view stay in the leaf store after its load failed."""
     return patch.object(StagedLeaf, "abandon", lambda _: None)
 
 
@@ -74,7 +74,7 @@ def pending_rows_count() -> AbstractContextManager[Any]:
 
 
 def pending_rows_of_a_union_count() -> AbstractContextManager[Any]:
-    """The same of a union."""
+    """Pending rows of a union count."""
     return patch.object(UnionSupply, "changed", lambda _self, rows, _pending: list(rows))
 
 
@@ -84,5 +84,5 @@ def gone_but_pending() -> AbstractContextManager[Any]:
 
 
 def derived_from_what_was_lost() -> AbstractContextManager[Any]:
-    """What is derived goes on although an input was evicted."""
+    """A derivation continues although an input was evicted."""
     return patch.object(Derivations, "lost", lambda *_: None)

@@ -78,7 +78,7 @@ def forwarded_while_a_table_joins() -> AbstractContextManager[Any]:
 
 
 def refreshed_while_a_table_joins() -> AbstractContextManager[Any]:
-    """The same of refreshed views."""
+    """Refreshed views read a table that is joining."""
     return forwarded_while_a_table_joins()
 
 

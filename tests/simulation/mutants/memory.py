@@ -37,7 +37,7 @@ def needed_key_released() -> AbstractContextManager[Any]:
 
 
 def needed_key_forgotten_alone() -> AbstractContextManager[Any]:
-    """Where memory is short, an inner key goes without what depends on it."""
+    """An inner key is evicted without its dependents if memory is short."""
     release = budget.Budget._release_if_unused
 
     def mutant(self: Any, node: Any, columns: Any, key: Any) -> Any:

@@ -74,7 +74,7 @@ def equal_branches_count_once() -> AbstractContextManager[Any]:
 
 
 def rows_of_other_keys() -> AbstractContextManager[Any]:
-    """What a part of a key brings is taken for what the key brings."""
+    """Rows of a part of a key are taken for those of the whole key."""
     return patch.object(upquery, "_filtered", lambda _use, _key, rows: rows)
 
 

@@ -24,7 +24,7 @@ def judging(verdict: Callable[..., Verdict]) -> AbstractContextManager[Any]:
 
 
 def unsure_taken_as_seen() -> AbstractContextManager[Any]:
-    """What a lookup may have seen is not added to its rows."""
+    """Transactions that a lookup may have seen are not added to its rows."""
 
     def verdict(self: Any, sent: Any, snapshot: Any, _: Any) -> Verdict:
         chain = sent.chain
@@ -37,7 +37,7 @@ def unsure_taken_as_seen() -> AbstractContextManager[Any]:
 
 
 def unsure_taken_as_unseen() -> AbstractContextManager[Any]:
-    """What a lookup may have seen is added to its rows."""
+    """Transactions that a lookup may have seen are added to its rows."""
     return judging(lambda _, sent, __, unseen: Verdict(redo_deltas(sent.chain, unseen)))
 
 

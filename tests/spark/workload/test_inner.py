@@ -1,4 +1,4 @@
-"""What keys share inside: taken over from a service, and replayed."""
+"""Shared inner keys: taken over from a service, and replayed."""
 
 from typing import Any
 

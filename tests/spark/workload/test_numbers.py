@@ -17,7 +17,7 @@ from tests.spark.workload.logs import drawn, sample_of
     ("alpha", "keys", "reads"), [(0.6, 10_000, 100_000), (0.8, 100_000, 1_000_000), (1.1, 1_000_000, 100_000)]
 )
 def test_the_skew_is_within_its_interval(alpha: float, keys: int, reads: int) -> None:
-    """Of 95 % intervals. Seeds are fixed, so this does not happen to fail."""
+    """Seeds are fixed, so the misses of a 95 % interval do not happen to fail."""
     means = np.arange(1, keys + 1, dtype=np.float64) ** -alpha
     means *= reads / means.sum()
     within = 0
@@ -110,7 +110,7 @@ def test_the_policy_hears_only_of_reads_whose_keys_were_all_there() -> None:
 
 
 def test_what_the_policy_remembers_takes_room() -> None:
-    """Of keys that are read once each, S3-FIFO remembers as many bytes as are there."""
+    """S3-FIFO remembers as many bytes of keys that are read once each as there are in memory."""
     sample, _ = sample_of(np.arange(4_000))
     weight = np.full(4_000, 1_500.0)
     sizes = SampleSizes(weight, weight, np.ones(4_000))

@@ -119,7 +119,7 @@ class _Page(HTMLParser):
 
 
 def test_services_may_have_folders_of_their_own(tmp_path: Path) -> None:
-    """As pods that write to one volume do."""
+    """Pods that write to one volume have such folders."""
     for name in ("pod-0/access-0.jsonl", "pod-1/access-0.jsonl", "pod-1/_access-1.jsonl", "access-0.parquet"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""What is sent with a lookup: keys come from columns of other types, too."""
+"""Arguments of lookups: keys are taken from columns of other types, too."""
 
 from dataflow.lookups.postgres.lookup import lookup_arguments
 from dataflow.plan.nodes import Chain

@@ -69,7 +69,7 @@ def table(connect):
 
 
 def wanted(rows: list[Row], part: Part) -> list[Row]:
-    """What is between the cuts, in order."""
+    """Rows between the cuts, in order."""
     ordering = Ordering(part.order, column_types(CHAIN))
     start, end = ordering.place(part.start), ordering.place(part.end)
     found = [

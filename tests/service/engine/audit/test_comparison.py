@@ -1,4 +1,4 @@
-"""What counts as a difference: bags, their order as far as SQL says it, and ties at a LIMIT."""
+"""Differences between answers: bags, their order as far as SQL defines it, and ties at a LIMIT."""
 
 import pytest
 
@@ -17,7 +17,7 @@ ID = ViewId(7)
 
 
 def comparison(order: bool = False, limit_rows: int | None = None, shown: tuple[int, ...] = (0, 1)) -> Comparison:
-    """Of a view of two numbers, perhaps ordered by the first."""
+    """Compare a view of two numbers, perhaps ordered by the first."""
     view = View(
         "v",
         "SELECT …",

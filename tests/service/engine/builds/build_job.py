@@ -21,7 +21,7 @@ from dataflow.spark.manifest import FilePart, Manifest, RelationFiles, digest, w
 
 
 def rows_of(relation: Any, table: Any, job: dict[str, Any]) -> list[tuple[str | None, ...]]:
-    """What a lookup of everything gives, at the snapshot."""
+    """Return the rows that a lookup of everything gives, at the snapshot."""
     import psycopg
 
     with psycopg.connect(job["upstream"]["url"], autocommit=True) as connection:

@@ -108,11 +108,11 @@ class Setting:
 
     @property
     def runs(self) -> list[dict[str, Any]]:
-        """What each job was told."""
+        """Return the input of each job."""
         return [json.loads(path.read_text()) for path in sorted(self.acts.glob("run-*"))]
 
     def is_clean(self) -> bool:
-        """Whether nothing is on disk but the lock."""
+        """Return whether nothing is on disk but the lock."""
         return all(path.name == "lock" for path in (self.folder / "builds").glob("*/*"))
 
 
@@ -152,7 +152,7 @@ def test_all_rows_are_those_of_the_snapshot(database: Database, tmp_path: Path) 
 
 
 def open_transactions(setting: Setting) -> list[tuple[Any, ...]]:
-    """Of holders."""
+    """Return the holders' transactions."""
     return setting.database.query(
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'upquery' AND state = 'idle in transaction'"
         " AND datname = current_database()"
@@ -308,7 +308,7 @@ asyncio.run(job.run({{"relations": []}}, lambda said: None))
 
 
 def test_pipes_that_are_kept_open_by_others_hold_up_nobody(tmp_path: Path) -> None:
-    """What the job started may live longer than the job."""
+    """Processes that the job started may outlive it."""
     script = tmp_path / "job.py"
     script.write_text(
         "import subprocess, sys, os\n"

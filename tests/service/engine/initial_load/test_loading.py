@@ -1,4 +1,4 @@
-"""What is kept whole and has many rows is loaded while all else goes on: under writers, and when things break."""
+"""Loading of large full materializations while all else continues: under writers, and under failures."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who waits for transactions by their ids hears of them, whoever tells: the stream, or the server when it is asked."""
+"""Waits for transactions by their ids end when the stream reports them, or the server does when it is queried."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,7 +18,7 @@ AT = GtidPosition.parse
 
 
 class Server:
-    """What the service's questions about ids are answered; the stream comes to `end` when it is pushed."""
+    """Server's answers about ids; the stream reaches `end` when it is pushed."""
 
     def __init__(self, executed: Gtids | None) -> None:
         self.executed_now = executed

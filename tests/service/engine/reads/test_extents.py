@@ -1,4 +1,4 @@
-"""What the engine is asked to cover for a request."""
+"""Extents that the engine has to cover for a request."""
 
 from dataclasses import replace
 

@@ -83,7 +83,7 @@ def test_one_reader_who_stays_is_enough() -> None:
 
 
 def test_who_asks_after_it_began_gets_the_next_one() -> None:
-    """It would be answered by a snapshot from before it asked."""
+    """The first answer may be of a snapshot from before the second request."""
 
     async def scenario(upstream: Upstream, slots: Slots, tasks: ForwardTasks) -> None:
         first = tasks.ask(QUERY, ["a"])

@@ -110,7 +110,7 @@ def test_readers_see_all_views_of_a_session_or_none(
 
 
 def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database: Database, tmp_path: Path) -> None:
-    """It fails while a transaction is open; meanwhile the upstream answers."""
+    """Starts fail while a transaction is open; meanwhile the upstream answers."""
 
     async def scenario() -> None:
         settings = Settings(

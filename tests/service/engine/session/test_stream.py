@@ -1,4 +1,4 @@
-"""What becomes of a batch before the engine has it."""
+"""Treatment of a batch before the engine receives it."""
 
 from typing import Any, cast
 

@@ -131,7 +131,7 @@ def test_of_other_code(tmp_path: Path) -> None:
 
 
 def test_of_a_session_in_which_code_changed(tmp_path: Path) -> None:
-    """What was planned before that may be otherwise now."""
+    """Plans from before the change may be wrong now."""
     altered = replace(LOOK, code={("function", "f"): "2"})
     known = written(LOOK, tmp_path, later=altered)
     assert known.under(altered) == {}

@@ -1,4 +1,4 @@
-"""What the options of a view do to its reads: the runtime in this process, on a real PostgreSQL."""
+"""Options of a view and its reads: the runtime in this process, on a real PostgreSQL."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ def test_equal_misses_become_few_statements(database: Database, tmp_path: Path) 
 def test_a_view_that_goes_while_its_read_is_forwarded(
     database: Database, tmp_path: Path, now: bool, gone: bool
 ) -> None:
-    """Who asked is told to ask again, and nothing else happens."""
+    """The client gets a retryable error, and nothing else happens."""
 
     async def scenario() -> None:
         async with running(database, tmp_path) as runtime:

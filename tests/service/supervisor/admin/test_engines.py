@@ -155,7 +155,7 @@ def test_all_are_well_or_none() -> None:
 
 
 def test_a_longest_time_of_several_engines_is_no_sum() -> None:
-    """Of every field that is a maximum by its name."""
+    """Every field whose name is that of a maximum is merged as one."""
     for kind in (EngineSizes, ViewCounters):
         maxima = [name for name in kind.model_fields if name.startswith("longest_") or name.endswith("_max_s")]
         numbers = dict.fromkeys(kind.model_fields, 0)

@@ -48,7 +48,7 @@ class OneWorker:
 
 
 def settings(*shards: list[int]) -> GatewaySettings:
-    """Where these pods, by their numbers, are the shards' replicas."""
+    """Return settings with these pods, by their numbers, as the shards' replicas."""
     addresses = tuple(tuple(f"http://pod{n}" for n in replicas) for replicas in shards)
     gateway = GatewaySection(shards=len(shards), addresses=addresses, admin_addresses=addresses)
     return GatewaySettings(gateway=gateway)

@@ -310,7 +310,7 @@ def test_what_others_read_comes_first() -> None:
 
 
 def something(rng: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
-    """What may happen at a gateway."""
+    """Return a random action at a gateway."""
     name = rng.choice("abc")
     match rng.randrange(3):
         case 0:

@@ -29,7 +29,7 @@ VIEWS = ListViews()
 
 
 def answering(status: int, body: bytes | dict[str, Any], token: str | None = None) -> RemoteControl:
-    """Of a pod that always answers so."""
+    """Return the client of a pod with a constant answer."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.path == PATH

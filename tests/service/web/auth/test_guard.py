@@ -21,7 +21,7 @@ Messages = list[dict[str, Any]]
 
 
 class Inside:
-    """What is guarded: keeps the scopes that came through, and answers, or goes on until it is ended."""
+    """Guarded application: records the scopes that reach it, and answers, or runs until it is ended."""
 
     def __init__(self, *, endless: bool = False) -> None:
         self.seen: list[Scope] = []

@@ -168,7 +168,7 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
 
 
 class Keys(BaseHTTPRequestHandler):
-    """What an issuer answers."""
+    """Keys endpoint of an issuer."""
 
     answers: ClassVar[list[tuple[int, bytes]]] = []
 

@@ -1,4 +1,4 @@
-"""What a principal may: rights, patterns of views, claims."""
+"""Rights of a principal: patterns of views, claims."""
 
 import pytest
 

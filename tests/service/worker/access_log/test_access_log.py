@@ -50,7 +50,7 @@ async def logging(directory: Path, **more: Any) -> AsyncIterator[tuple[Service, 
 
 
 def lines_of(directory: Path) -> list[Read]:
-    """Of finished files, in order."""
+    """Return the reads in finished files, in order."""
     found = []
     for path in sorted((directory / "log").iterdir()):
         assert path.name.startswith("access-3-"), path

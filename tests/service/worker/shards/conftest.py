@@ -47,7 +47,7 @@ def id_at(shard: int, after: int = 0) -> int:
 
 @dataclass
 class Two:
-    """What a test talks to."""
+    """Two shards of a test."""
 
     http: httpx.AsyncClient
     app: Router

@@ -1,4 +1,4 @@
-"""What a subscriber makes of the events that it gets."""
+"""Rows that a subscriber computes from the events that it gets."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What docs/subscriptions.md says of the settings is what they are."""
+"""Settings in docs/subscriptions.md have the documented defaults."""
 
 import tomllib
 from pathlib import Path

@@ -45,7 +45,7 @@ class Run:
         dispatcher.step = recording  # type: ignore[method-assign]
 
     def is_known(self) -> bool:
-        """Whether the writer has seen what follows from all that the stream has brought."""
+        """Return whether the writer has seen what follows from all that the stream has brought."""
         return len(self.writer.states) > len(self.ends)
 
     async def write(self, *statements: str) -> None:
@@ -54,7 +54,7 @@ class Run:
         await until(self.is_there, LIMIT_S)
 
     def is_there(self) -> bool:
-        """Whether all followers have what the database has."""
+        """Return whether all followers have what the database has."""
         return all(follower.is_there() for follower in self.followers)
 
     def expected(self, asked: Asked, position: int) -> Any:
@@ -68,7 +68,7 @@ class Run:
         return [(leaf.view_id, key) for leaf in leaves for key in leaf.coverage.keys]
 
     def evict(self) -> None:
-        """As correctness, the policy or an operator would do it."""
+        """Evict like the policy, an operator or incongruence would."""
         dispatcher = self.followed.runtime.dispatcher
         keys = self.covered()
         if keys and self.random.random() < 0.9:

@@ -334,7 +334,6 @@ def test_views_that_expire_whole_ones_and_bounds_of_rows(run: Callable[..., None
 
 
 def engine_of(followed: Followed) -> Any:
-    """What is behind it."""
     return followed.runtime.dispatcher.engine
 
 

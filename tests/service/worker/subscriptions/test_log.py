@@ -1,4 +1,4 @@
-"""What is remembered of a topic's states, and which versions resume."""
+"""Memory of a topic's states, and the versions that resume from it."""
 
 from hypothesis import given
 from hypothesis import strategies as st

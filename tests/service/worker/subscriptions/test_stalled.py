@@ -30,7 +30,7 @@ class Server(asyncio.Protocol):
 
 
 class Ending(stalled_clients.EndsStalled, Server):
-    """The same, with an end."""
+    """Application that also ends."""
 
 
 async def served(work: Callable[[Server, socket.socket], Awaitable[None]]) -> None:

@@ -1,4 +1,4 @@
-"""What an engine process sends to workers that do not read."""
+"""Messages of an engine process to workers that do not read."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class Touching:
 
 
 class Told:
-    """What a worker hears."""
+    """Messages that a worker received."""
 
     def __init__(self) -> None:
         self.frames: list[tuple[list[int], Position]] = []

@@ -1,4 +1,5 @@
-"""What MySQL 8 is asked around a snapshot, and what follows from its answers (recorded: there is no MySQL here)."""
+"""Statements that MySQL 8 runs around a snapshot, and the snapshot computed from the answers (recorded ones: there is
+no MySQL here)."""
 
 from cdc.gtid import parse_gtid
 from cdc.mysql.position import position_of

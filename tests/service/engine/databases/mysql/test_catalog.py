@@ -22,7 +22,7 @@ def catalog_of(database: MariaDatabase) -> Catalog:
 
 
 def test_databases(mariadb: MariaDatabase) -> None:
-    """Of others only those that a text names, in whatever case and quotes, and what views of these name."""
+    """Other databases are loaded only if a text names them, in whatever case and quotes, or a view of these does."""
     others = [f"{mariadb.name}_{suffix}" for suffix in ("named", "seen", "far", "`odd`")]
     written = ["`" + name.replace("`", "``") + "`" for name in others]
     named, seen, far, odd = written
@@ -109,7 +109,7 @@ def test_types(mariadb: MariaDatabase) -> None:
 
 
 def test_labels(mariadb: MariaDatabase) -> None:
-    """As they are spelled, whatever is in them."""
+    """Labels are those declared, whatever characters they contain."""
     mariadb.execute(
         "CREATE TABLE t (a enum('x', 'it''s', 'a,b', '\"', 'c\\\\d', '', 'ž') NOT NULL, b set('p', 'q r'))"
         " COLLATE utf8mb4_bin"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.mariadb
 
 
 def findings(database: MariaDatabase | str, *tables: str) -> list[Finding]:
-    """Of the tables; without any, of the server."""
+    """Return the findings of the tables; without any, of the server."""
     if not tables:
         return asked(database, lambda session: session.check_server())
     assert isinstance(database, MariaDatabase)
@@ -92,7 +92,7 @@ def test_no_log_at_all() -> None:
 
 
 def test_rights(mariadb: MariaDatabase) -> None:
-    """Of reading the log, and tables; roles give them, too."""
+    """Rights to read the log and tables are found, also those of roles."""
     mariadb.execute(
         "CREATE OR REPLACE USER guest@127.0.0.1",
         "CREATE OR REPLACE ROLE follower",

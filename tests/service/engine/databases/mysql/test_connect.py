@@ -59,7 +59,7 @@ def test_errors_are_classified(mariadb: MariaDatabase, statement: str, code: str
 
 
 def test_only_the_server_is_waited_for_with_a_limit(mariadb: MariaDatabase) -> None:
-    """What is made of its replies, the weights of a collation say, may take longer than they do."""
+    """Computations on its replies, such as the weights of a collation, may take longer."""
 
     async def check() -> None:
         async with opened(mariadb.url, statement_timeout_s=0.2, connect_timeout_s=0.3) as upstream:
@@ -77,7 +77,7 @@ def test_only_the_server_is_waited_for_with_a_limit(mariadb: MariaDatabase) -> N
 
 
 def test_who_cannot_connect(mariadb: MariaDatabase) -> None:
-    """No password is said; clients learn nothing."""
+    """Errors contain no password, and clients see no details."""
     wrong = code_of(mariadb.url.replace("root@", "root:hunter2@"))
     assert (wrong.code, wrong.retryable, wrong.public_text) == (
         "credentials",
@@ -180,7 +180,7 @@ def test_a_connection_in_a_transaction_is_not_lent_again(mariadb: MariaDatabase)
 
 
 def test_a_server_that_goes_and_comes_back() -> None:
-    """What is asked meanwhile fails and may be tried again; afterwards there are new connections."""
+    """Statements in between fail and may be retried; afterwards there are new connections."""
     server = start_mariadb()
 
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""What is known of statements without running them."""
+"""Description of statements without running them."""
 
 import pytest
 

@@ -57,8 +57,8 @@ State = list[Counter[object]]
 
 
 def test_a_snapshot_is_a_prefix_of_the_log(mariadb: MariaDatabase) -> None:
-    """Of hundreds of snapshots of several connections, under concurrent writers, each shows what the stream's
-    transactions make: all that it sees for sure, none behind its place, and in between it is a prefix, too.
+    """Each of hundreds of snapshots of several connections, under concurrent writers, is a prefix of the stream's
+    transactions: it includes all that it certainly sees, and none behind its place.
 
     (The server's own status variables alone say it wrongly here, about once in a thousand times: see `place`.)
     """

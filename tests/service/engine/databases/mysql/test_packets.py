@@ -97,7 +97,7 @@ def test_the_transaction_s_state_is_the_last_reply_s() -> None:
 
 
 def test_prepared() -> None:
-    """What a prepared statement takes and gives."""
+    """Parameters and columns of a prepared statement."""
     start = packet(b"\x00\x07\x00\x00\x00\x01\x00\x02\x00\x00\x00\x00")
     data = start + definition(b"?") + definition(b"?") + mark() + definition(b"a") + mark()
     replies = Replies(1, prepared=True)

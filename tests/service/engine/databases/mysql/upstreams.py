@@ -30,7 +30,7 @@ async def opened(url: str, **options: Any) -> AsyncIterator[MySqlUpstream]:
 
 
 def asked(database: MariaDatabase | str, question: Callable[[UpstreamSession], Awaitable[T]]) -> T:
-    """What one session answers."""
+    """Return the answer of one session."""
     url = database if isinstance(database, str) else database.url
 
     async def ask() -> T:

@@ -96,7 +96,7 @@ def test_every_type_can_be_cast_to_as_written(database: Database) -> None:
 
 
 def test_collations(database: Database) -> None:
-    """Whether texts order as their bytes do."""
+    """Collations that order texts by their bytes are known."""
     database.require(17, "the builtin collation provider")
     database.execute(
         "CREATE COLLATION folded (provider = builtin, locale = 'C.UTF-8')",

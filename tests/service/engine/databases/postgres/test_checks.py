@@ -13,7 +13,7 @@ pytestmark = pytest.mark.postgres
 
 
 def findings(database: Database, *tables: str, user: str = "postgres") -> list[Finding]:
-    """Of the tables; without any, of the server."""
+    """Return the findings of the tables; without any, of the server."""
 
     async def check() -> list[Finding]:
         pool = PostgresPool(database.url.replace("postgres@", f"{user}@"))
@@ -44,7 +44,7 @@ def test_nothing_wrong(database: Database) -> None:
 
 
 def test_rights_that_only_help(database: Database) -> None:
-    """What is said of them is no reason not to start, and goes with the grant."""
+    """Such a finding does not prevent the start, and disappears with the grant."""
     name = f"reader_{database.name}"
     database.execute(f"CREATE ROLE {name} LOGIN REPLICATION", f"GRANT CREATE ON DATABASE {database.name} TO {name}")
     try:
@@ -84,7 +84,7 @@ def test_replica_identity(database: Database) -> None:
 
 
 def test_replica_identity_of_somebody_else_s_table(database: Database) -> None:
-    """Who does not own the table is told who can."""
+    """The error names the owner."""
     database.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN", "CREATE TABLE t (a int4)")
 
     async def repair() -> UpstreamError:
@@ -158,7 +158,7 @@ def test_stored_generated_columns_come_with_a_publication_of_ours(database: Data
 
 
 def test_rights_and_row_security(database: Database) -> None:
-    """What a role may not see, the stream would show it."""
+    """The stream would show rows that the role may not read."""
     database.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN", "CREATE TABLE t (a int4)", FULL)
     assert fatal(database, "public.t", user="guest") == [("rights", "GRANT SELECT ON public.t TO CURRENT_USER;")]
     database.execute("GRANT SELECT ON t TO guest", "ALTER TABLE t ENABLE ROW LEVEL SECURITY")

@@ -1,4 +1,4 @@
-"""What the server says of statements without running them."""
+"""Description of statements without running them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether a connection is encrypted: the client's end of it, whoever stands in between."""
+"""Encryption of a connection, from the client's end, with a proxy in between."""
 
 import asyncio
 import ssl

@@ -161,7 +161,7 @@ def test_what_foreign_sql_leaves_in_a_session_is_gone(database: Database, sql: s
 
 
 def test_an_answer_that_is_too_large_is_broken_off(database: Database) -> None:
-    """As soon as it is too large, upstream too; the connection is of use afterwards."""
+    """The answer ends as soon as it is too large, upstream too; the connection remains usable."""
     endless = "SELECT generate_series(1, 1000000000)::text AS i"
     wide = "SELECT repeat('x', 100000), generate_series(1, 1000000000) AS x"
     few = "SELECT i::text AS i FROM generate_series(1, 3) i"
@@ -331,7 +331,7 @@ def test_a_push_that_is_not_allowed(database: Database) -> None:
 
 
 def test_a_push_does_not_wait_for_a_standby() -> None:
-    """It is nobody's data: flushed here is enough."""
+    """The push is not data: flushing it on this server is enough."""
     server = start_server({"synchronous_standby_names": "nobody"})
 
     async def check() -> None:
@@ -358,7 +358,7 @@ def test_passwords_do_not_leak(database: Database) -> None:
 
 
 def test_array_texts() -> None:
-    """As PostgreSQL's array input takes them."""
+    """Array texts are those of PostgreSQL's array input."""
     assert array_text(["1", None, 'a"\\', "", "null"]) == '{1,NULL,"a\\"\\\\","","null"}'
     with pytest.raises(UpstreamError):
         array_text(["\0"])

@@ -135,7 +135,7 @@ def test_stream_and_lookup_print_alike(database: Database, session: tuple[str, .
 
 
 def test_a_row_of_nulls_is_a_row(database: Database) -> None:
-    """No rows and one row of NULLs are different results."""
+    """An empty result differs from one row of NULLs."""
 
     async def check() -> None:
         async with streaming(database) as stream:

@@ -81,7 +81,7 @@ def test_what_moves_it(database: Database) -> None:
 
 
 def test_code_is_marked_by_name(database: Database) -> None:
-    """What SQL may use without its name has none."""
+    """Code that SQL may use without its name is not marked."""
     database.execute(*SETUP)
 
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""What PostgreSQL's planner expects of lookups of everything."""
+"""Estimates of PostgreSQL's planner for lookups of everything."""
 
 import pytest
 
