@@ -202,7 +202,7 @@ class Grouping:
     def _show_as(self, key: Key, group: Group) -> None:
         mine = self.groups.get(key)
         if group.row is None or (mine is None and group.rows):
-            raise InvariantViolation(f"group {key} is known that there is none of")
+            raise InvariantViolation(f"group {key} is known but must not exist")
         if mine is not None and mine.row == group.row:
             return
         self._store(None if mine is None else mine.row, group.row)
@@ -225,7 +225,7 @@ class Grouping:
         # First what can fail: nothing is half filled then.
         for group_key, group in groups.items():
             if group.rows < 0:
-                raise InvariantViolation(f"group {group_key} would be filled with {group.rows} rows")
+                raise InvariantViolation(f"group {group_key} has {group.rows} rows in a fill")
             group.row = group.output() if group.rows else None
         for group_key, group in groups.items():
             known = self.groups.setdefault(group_key, group) if group.rows else self.groups.get(group_key)
@@ -311,7 +311,7 @@ class Grouping:
         if rows != set(self.materialization.bag()):
             raise InvariantViolation("the groups' rows are not the known rows")
         if sum(group.grown for group in self.groups.values()) != self._grown:
-            raise InvariantViolation(f"groups have grown by {self._grown} bytes in all, one by one they have not")
+            raise InvariantViolation(f"the groups' growth is {self._grown} bytes, not the sum over the groups")
         for key, group in self.groups.items():
             if group.measure():
                 raise InvariantViolation(f"group {key} has grown unmeasured")

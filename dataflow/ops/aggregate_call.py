@@ -24,7 +24,7 @@ class CompiledCall:
     def __init__(self, call: AggregateCall) -> None:
         """ValueError, with the reason, if the call is not computed exactly."""
         if call.count is not None and (call.function not in _OF_PARTIALS or call.distinct):
-            raise ValueError(f"{call.function.value.upper()} is not made of partial sums")
+            raise ValueError(f"{call.function.value.upper()} has no partial sums")
         self.argument = _argument(call)
         self.keeps = compile_predicate(call.keeps) if call.keeps is not None else None
         self.weight = compile_scalar(call.weight) if call.weight is not None else None

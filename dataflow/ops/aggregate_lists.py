@@ -136,7 +136,9 @@ class ListKind:
         self.key_of: Callable[[Row], Key] | None = None
         if call.distinct:
             if not all(types[c].comparable for c in arguments):
-                raise ValueError(f"DISTINCT values of {types[0].sql} are not told apart here")
+                raise ValueError(
+                    f"DISTINCT of {types[0].sql} is not maintained incrementally: its equality is not computed"
+                )
             self.key_of = key_function(arguments, types)
             order += [OrderTerm(c) for c in arguments if types[c].orderable]
         self._ordering = Ordering(order, types)
@@ -168,7 +170,7 @@ def _printer(call: AggregateCall, others: list[int]) -> Printer:
         case AggregateFunction.JSONB_OBJECT_AGG:
             return _jsonb_object(argument, call.others[0].type, others[0])
         case _:
-            raise ValueError(f"{call.function} is no list")
+            raise ValueError(f"{call.function} is not an aggregate of a list")
 
 
 def _joined_text(others: list[int]) -> Printer:
@@ -207,7 +209,7 @@ def _check_element(sql_type: SqlType) -> None:
     if sql_type.kind == "array" or not plain(sql_type):
         # Arrays become dimensions; of other types the separator may not be a comma (box), or a cast to text may say
         # something else than what is printed.
-        raise ValueError(f"arrays of {sql_type.sql} are not made here")
+        raise ValueError(f"arrays of {sql_type.sql} are not maintained incrementally")
 
 
 def _json_pairs(key_type: SqlType, value: Callable[[str], str], at: int) -> Callable[[Row], tuple[str, str]]:

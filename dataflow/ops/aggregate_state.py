@@ -112,7 +112,7 @@ def _distinct(call: AggregateCall, inner: Factory) -> Factory:
     if not call.distinct:
         return inner
     if not argument.comparable:
-        raise ValueError(f"DISTINCT values of {argument.sql} are not told apart here")
+        raise ValueError(f"DISTINCT of {argument.sql} is not maintained incrementally: its equality is not computed")
     form = argument.normal_form
     return lambda: Distinct(inner(), form)
 
@@ -127,5 +127,5 @@ def _sum(call: AggregateCall, argument: SqlType, averages: bool) -> Factory:
         return BigintSum if call.type.name == "int8" else IntegerSum
     factories = _SUMS.get(argument.name) if argument.rules.sum else None
     if factories is None:
-        raise ValueError(f"{call.function.value.upper()} of {argument.sql} is not computed here")
+        raise ValueError(f"{call.function.value.upper()} of {argument.sql} is not maintained incrementally")
     return factories[averages]

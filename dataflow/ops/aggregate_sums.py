@@ -360,7 +360,7 @@ class IntervalSum:
         if not _fits(self._below, self._above):
             raise EvaluationError("not computed: the order decides whether a sum of intervals is out of range")
         if self._above == _MOST or self._below == _LEAST:
-            raise EvaluationError("not computed: what newer servers take for infinity is an interval to older ones")
+            raise EvaluationError("not computed: the sum is infinity to newer servers and an interval to older ones")
         if up or down:
             return "infinity" if up else "-infinity"
         return interval_text(*total) if self.count else None

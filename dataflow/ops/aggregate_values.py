@@ -65,7 +65,7 @@ class Extreme:
             self._best = choose(self.values, key=self._rank, default=None)
             self._stale = False
         if self._best is not None and self._best not in self.values:
-            raise InvariantViolation(f"extreme {self._best} is not among the values")
+            raise InvariantViolation(f"the extreme {self._best} is not one of the values")
         return self._best
 
     def state_bytes(self) -> int:

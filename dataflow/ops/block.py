@@ -354,7 +354,7 @@ def _rest_of_on(block: Block, left: int) -> Rest:
     """The rest of a left input's ON, as a function of a combination, and then of the input's row."""
     on, offsets = block.inputs[left].on, input_offsets(block)
     if on is None:
-        raise ValueError(f"input {left} has no more in its ON than equalities")
+        raise ValueError(f"input {left} has only equalities in its ON")
     outer = [source for source in mentioned(block, on) if source.input != left]
     places = {offsets[source.input] + source.column: place for place, source in enumerate(outer)}
     places |= {column: len(outer) + column - offsets[left] for column in range(offsets[left], offsets[left + 1])}

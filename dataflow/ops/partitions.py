@@ -44,7 +44,7 @@ class WindowPartition:
         """Computes the output rows."""
         for row, times in self.rows.items():
             if times < 0:
-                raise InvariantViolation(f"{row} is in its partition {times} times")
+                raise InvariantViolation(f"row {row} is {times} times in its partition")
         return as_bag(self._compute([row for row, times in self.rows.items() for _ in range(times)]))
 
 
@@ -257,7 +257,7 @@ class Partitioned:
     def check(self) -> None:
         """Asserts that input rows and output rows agree."""
         if self._row_count != sum(sum(p.rows.values()) for p in self.partitions.values()):
-            raise InvariantViolation(f"{self._row_count} input rows counted")
+            raise InvariantViolation(f"the number of input rows is {self._row_count}")
         outputs: Bag = {}
         for key, partition in self.partitions.items():
             fresh = self._new()
@@ -267,7 +267,7 @@ class Partitioned:
             if not partition.rows or not self._is_known(key):
                 raise InvariantViolation(f"partition {key} is empty, or under no covered key")
             if (key in self._silent) == bool(output):
-                raise InvariantViolation(f"partition {key} is taken to have output exactly if it has none")
+                raise InvariantViolation(f"partition {key} is marked silent exactly if it has output")
             outputs.update(output)
         if outputs != self.materialization.bag():
             raise InvariantViolation("the partitions' outputs are not the known rows")

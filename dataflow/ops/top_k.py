@@ -76,7 +76,7 @@ class TopPartition:
     def output(self) -> Bag:
         """The rows that are kept, in order."""
         if len(self._ordered) != len(self.rows):
-            raise InvariantViolation("a row is in its partition less often than never")
+            raise InvariantViolation("a row's count in its partition is negative")
         kept: Bag = {}
         skipped, wanted = self._top.offset, self._top.limit
         last: bytes | None = None

@@ -150,7 +150,7 @@ _RANKS: dict[str, CallFunction] = {
 def _ntile(call: WindowCall) -> CallFunction:
     (number,) = call.arguments
     if not isinstance(number, Literal):
-        raise ValueError("NTILE of anything but a constant is not computed here")
+        raise ValueError("NTILE of anything but a constant is not maintained incrementally")
     buckets = int(number.value) if number.value is not None else None
 
     def function(ordered: Ordered) -> list[Value]:
@@ -264,7 +264,7 @@ def _aggregate_call(call: WindowCall, width: int) -> AggregateCall:
     try:
         function = AggregateFunction(name)
     except ValueError:
-        raise ValueError(f"{name.upper()} is not computed over windows") from None
+        raise ValueError(f"{name.upper()} as a window function is not maintained incrementally") from None
     argument: Scalar | None = call.arguments[0] if call.arguments else None
     made = AggregateCall(function, argument, call.type, others=call.arguments[1:], keeps=call.keeps)
     return replace(made, order=(CallOrder(ColumnRef(width, INT8)),)) if state_of(made) is CallState.LIST else made

@@ -1,5 +1,5 @@
-"""How a view is kept that is not kept incrementally: why not, and what makes an answer stale. As text, as a dictionary
-that is JSON, and as a picture (Graphviz).
+"""Explanation of a view that is not maintained incrementally: the reason, and the changes that make an answer stale. As
+text, as a dictionary that is JSON, and as a picture (Graphviz).
 
 Not here: views with an incremental plan (`engine.explain`).
 """

@@ -318,7 +318,7 @@ def table_of(relation: Relation) -> str:
     """The table that a chain, or an aggregate over one, reads. ValueError for what reads more than one."""
     chain = relation.input if isinstance(relation, Aggregate) else relation
     if not isinstance(chain, Chain):
-        raise ValueError("only what reads one table is looked up")
+        raise ValueError("a lookup must read one table")
     return chain.table
 
 

@@ -1,4 +1,4 @@
-"""From what the SQL says to what is kept up to date: `RULES`, applied to every node in turn, inputs first.
+"""Optimization of a plan: `RULES`, applied to every node in turn, inputs first.
 
 *Invariants*: a rule keeps a relation's columns and, as a bag, its rows. After the last rule the plan is canonical:
 equal sub-plans of different views are equal values.

@@ -141,7 +141,7 @@ def _call_types(call: AggregateCall) -> list[SqlType]:
 
 
 def _not_looked_up(call: AggregateCall) -> ValueError:
-    return ValueError(f"{call.function} is not looked up in MariaDB and MySQL")
+    return ValueError(f"lookups of {call.function} are not supported in MariaDB and MySQL")
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------

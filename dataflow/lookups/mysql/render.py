@@ -103,7 +103,7 @@ def _special(call: Call, arguments: list[str]) -> str:
         case "cast" | "printed":
             return _cast(call, arguments[0])
         case _:
-            raise ValueError(f"{call.function} is not written for MariaDB and MySQL")
+            raise ValueError(f"{call.function} is not supported in lookups of MariaDB and MySQL")
 
 
 def _cast(call: Call, argument: str) -> str:
@@ -117,7 +117,7 @@ def _cast(call: Call, argument: str) -> str:
     whole = all(t.is_whole or t.is_boolean for t in (source, target))
     if whole or source.name == target.name or (source.is_text and target.is_text):
         return argument
-    raise ValueError(f"a cast from {source.sql} to {target.sql} is not written for MariaDB and MySQL")
+    raise ValueError(f"a cast from {source.sql} to {target.sql} is not supported in lookups of MariaDB and MySQL")
 
 
 def selected(expression: Scalar, name: ColumnName) -> str:
