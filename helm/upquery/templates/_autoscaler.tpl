@@ -1,4 +1,4 @@
-{{/* Pods in number as their processors are used. `given` are the values, `kind` and `name` what is scaled. */}}
+{{/* An autoscaler by CPU. `given`: its values; `kind` and `name`: the scaled object. */}}
 {{- define "upquery.autoscaler" -}}
 scaleTargetRef:
   apiVersion: apps/v1

@@ -1,6 +1,6 @@
-{{/* What runs now and then, in pods of its own: `Component` is job. */}}
+{{/* Jobs, which run in pods of their own: `Component` is job. */}}
 
-{{/* Where the service is, and a token for it. `url` is its admin API. */}}
+{{/* Address of the service, and a token for it. `url` is its admin API. */}}
 {{- define "upquery.job.env" -}}
 - name: HOME
   value: /tmp
@@ -15,7 +15,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* A CronJob's own, from `given` values. */}}
+{{/* Fields of a CronJob, from `given` values. */}}
 {{- define "upquery.cron" -}}
 schedule: {{ .schedule | quote }}
 {{- with .timeZone }}
@@ -27,7 +27,7 @@ successfulJobsHistoryLimit: 1
 failedJobsHistoryLimit: 3
 {{- end -}}
 
-{{/* The image of models: the service's, unless there is one with Spark. */}}
+{{/* The image of models: workload.image, or the service's. */}}
 {{- define "upquery.workload.image" -}}
 {{- $given := .Values.workload.image -}}
 {{- include "upquery.image" (dict "Chart" .Chart "Values" (dict "image" (ternary $given .Values.image (ne $given.repository "")))) -}}
@@ -102,7 +102,7 @@ template:
             mountPath: /tmp
     volumes:
       {{- include "upquery.workload.volumes" . | nindent 6 }}
-      # What Spark puts aside.
+      # Spark's temporary files.
       - name: tmp
         emptyDir:
           sizeLimit: {{ .Values.workload.scratchSize }}

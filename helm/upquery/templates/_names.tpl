@@ -4,7 +4,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Short enough for what is put behind it: `-headless`, `-tokens`, a pod's number. */}}
+{{/* Name of the release, short enough for suffixes: `-headless`, `-tokens`, a pod's number. */}}
 {{- define "upquery.fullname" -}}
 {{- $name := include "upquery.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -16,7 +16,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What never changes: selectors are made of it. `Component` is the kind of pods: engine (if it is not set), gateway, job. */}}
+{{/* Labels of selectors, which never change. `Component` is the kind of pods: engine (the default), gateway, job. */}}
 {{- define "upquery.selector" -}}
 app.kubernetes.io/name: {{ include "upquery.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -30,27 +30,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Whether there is a gateway; nothing if not. */}}
+{{/* Non-empty if there is a gateway. */}}
 {{- define "upquery.gateway" -}}
 {{- if or .Values.gateway.enabled (gt (int .Values.shards) 1) }}yes{{ end -}}
 {{- end -}}
 
-{{/* How many shards are read from: all, unless some are about to be taken away. */}}
+{{/* Number of shards that are read: all, unless some are about to be removed. */}}
 {{- define "upquery.shards.read" -}}
 {{- default .Values.shards .Values.gateway.shards | int -}}
 {{- end -}}
 
-{{/* The StatefulSet: with a gateway there is one for each shard, `Shard` is its number as a text. */}}
+{{/* Name of the StatefulSet: with a gateway there is one for each shard, `Shard` is its number as text. */}}
 {{- define "upquery.statefulset.name" -}}
 {{- include "upquery.fullname" . }}{{ with .Shard }}-{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* Who answers requests: the gateway's pods, or the engines'. */}}
+{{/* `Component` of the pods that serve requests: the gateway's, or the engines'. */}}
 {{- define "upquery.front" -}}
 {{- if include "upquery.gateway" . }}gateway{{ else }}engine{{ end -}}
 {{- end -}}
 
-{{/* The admin API of it all. */}}
+{{/* The admin API of the whole service. */}}
 {{- define "upquery.adminUrl" -}}
 {{- printf "http://%s-admin:%d" (include "upquery.fullname" .) (int .Values.admin.servicePort) -}}
 {{- end -}}
@@ -71,7 +71,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret with a token that may administer; nothing if there is none. */}}
+{{/* The Secret with an administrator's token; empty if there is none. */}}
 {{- define "upquery.adminToken" -}}
 {{- if .Values.auth.adminToken.secret -}}
 {{- toJson .Values.auth.adminToken -}}
@@ -80,7 +80,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret with the file of tokens; nothing if there is none. */}}
+{{/* The Secret with the file of tokens; empty if there is none. */}}
 {{- define "upquery.tokensSecret" -}}
 {{- if .Values.auth.existingSecret -}}
 {{- .Values.auth.existingSecret -}}

@@ -1,6 +1,6 @@
 {{/* Parts of network policies. */}}
 
-{{/* Who may come in: lists of peers by port. A rule without peers would let everybody in; without a rule nobody is. */}}
+{{/* Ingress: lists of peers by port. A rule without peers would admit everybody; without a rule, nobody is admitted. */}}
 {{- define "upquery.ingress" -}}
 {{- if or .http .admin }}
 ingress:
@@ -26,7 +26,7 @@ ingress: []
       protocol: TCP
 {{- end -}}
 
-{{/* To these pods' ports, as they are numbered in the pods. */}}
+{{/* Egress to these pods, by the pods' own port numbers. */}}
 {{- define "upquery.egress.pods" -}}
 - ports:
     {{- range .ports }}
@@ -46,7 +46,7 @@ podSelector:
     {{- include "upquery.selector" . | nindent 4 }}
 {{- end -}}
 
-{{/* What runs now and then, if anything does. */}}
+{{/* Pods of jobs, if any are enabled. */}}
 {{- define "upquery.jobs.peers" -}}
 {{- if or .Values.audit.enabled .Values.workload.enabled -}}
 - {{ include "upquery.peer" (merge (dict "Component" "job") .) | nindent 2 | trim }}

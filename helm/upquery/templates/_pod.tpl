@@ -1,10 +1,10 @@
-{{/* Parts of pods: how they run, environment, mounts, volumes. */}}
+{{/* Parts of pods: security, environment, mounts, volumes. */}}
 
-{{/* What all pods have in common. */}}
+{{/* Common fields of all pods. */}}
 {{- define "upquery.pod" -}}
 serviceAccountName: {{ include "upquery.serviceAccount" . }}
 automountServiceAccountToken: false
-# A Service named upquery would put UPQUERY_PORT and the like into the environment, which are no settings.
+# A Service named upquery would add UPQUERY_PORT and the like to the environment, which are not settings.
 enableServiceLinks: false
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
@@ -39,7 +39,7 @@ securityContext:
     type: RuntimeDefault
 {{- end -}}
 
-{{/* Ports and probes of what serves, and how it goes. */}}
+{{/* Ports, probes and termination of a serving container. */}}
 {{- define "upquery.serving" -}}
 ports:
   - name: http
@@ -56,18 +56,18 @@ ports:
 {{- if .Values.drain.sleepSeconds }}
 lifecycle:
   preStop:
-    # The order to stop closes the listener at once: by then nobody may send anything new here.
+    # SIGTERM closes the listener at once: no new connections may arrive by then.
     sleep:
       seconds: {{ .Values.drain.sleepSeconds }}
 {{- end }}
 {{- end -}}
 
-{{/* Of a pod that is one shard. */}}
+{{/* Label of a pod that is one shard. */}}
 {{- define "upquery.shard.label" -}}
 {{- with .Shard }}upquery/shard: {{ . | quote }}{{ end -}}
 {{- end -}}
 
-{{/* Replicas of a shard keep away from each other, as far as that is possible. */}}
+{{/* Anti-affinity: replicas of a shard run on different nodes if possible. */}}
 {{- define "upquery.affinity" -}}
 {{- $default := dict -}}
 {{- if .Shard -}}
@@ -104,7 +104,7 @@ lifecycle:
 - name: UPQUERY_SHARD__OF
   valueFrom:
     configMapKeyRef:
-      # Another number there does not restart this pod: it goes on with the keys that it has.
+      # A change of the number does not restart this pod, which continues with the keys that it has.
       name: {{ include "upquery.fullname" $ }}-shards
       key: {{ . | quote }}
 {{- end }}
@@ -113,7 +113,7 @@ lifecycle:
 {{- end }}
 {{- end -}}
 
-{{/* A Secret's key as the file `password`: where it is mounted, and its volume. */}}
+{{/* A Secret's key as the file `password`: its mount and its volume. */}}
 {{- define "upquery.passwords" -}}
 {{- $found := dict -}}
 {{- range $folder, $given := dict "upstream" .Values.upstream "cdc" .Values.cdc -}}
@@ -231,7 +231,7 @@ lifecycle:
 {{- end }}
 {{- end -}}
 
-{{/* Over nodes and zones, or as `given`. */}}
+{{/* Spread over nodes and zones, or `given` constraints. */}}
 {{- define "upquery.spread" -}}
 {{- $selector := include "upquery.selector" .root | fromYaml -}}
 {{- $default := list -}}

@@ -1,6 +1,6 @@
 {{/* upquery.toml: `settings`, and what the chart sets itself. */}}
 
-{{/* Where things are in the container: the mounts of the StatefulSet. */}}
+{{/* Paths in the container: the mounts of the StatefulSet. */}}
 {{- define "upquery.toml" -}}
 {{- $values := .Values -}}
 {{- $tables := deepCopy $values.settings -}}
@@ -38,7 +38,7 @@ name = {{ toRawJson $name }}
 {{- toJson $auth -}}
 {{- end -}}
 
-{{/* gateway.toml. Without `Shards`, only what is read at the start: numbers of shards and replicas are followed. */}}
+{{/* gateway.toml. Without `Shards`, only settings that are read at the start: changed numbers of shards and replicas are applied at once. */}}
 {{- define "upquery.gateway.toml" -}}
 {{- $values := .Values -}}
 {{- $pod := printf "http://%s-{shard}-{replica}.%s-headless" (include "upquery.fullname" .) (include "upquery.fullname" .) -}}
@@ -49,7 +49,7 @@ name = {{ toRawJson $name }}
 {{- with .Shards }}{{- $_ := merge $gateway (dict "shards" (int .) "replicas" $values.replicas) }}{{- end -}}
 {{- $own := dict "gateway" $gateway "auth" (include "upquery.auth" . | fromJson) -}}
 {{- $_ := set $own "http" (dict "host" $values.http.host "port" $values.http.port "admin_port" $values.admin.port "workers" $values.gateway.workers) -}}
-{{- /* Bounds of requests and the log are those of the pods, unless the gateway has others. */ -}}
+{{- /* Limits of requests and logging default to those of the pods. */ -}}
 {{- $tables := merge (deepCopy $values.gateway.settings) (pick $values.settings "http" "log" | deepCopy) -}}
 {{- range $name, $keys := mergeOverwrite $tables $own -}}
 [{{ $name }}]
@@ -58,7 +58,7 @@ name = {{ toRawJson $name }}
 {{ end }}
 {{- end -}}
 
-{{/* URL and password file of `upstream` or `cdc`; the URL of a Secret comes in the environment. */}}
+{{/* URL and password file of `upstream` or `cdc`; the URL of a Secret is in the environment. */}}
 {{- define "upquery.login" -}}
 {{- $login := dict -}}
 {{- if .given.url -}}

@@ -13,7 +13,7 @@ spec:
   replicas: {{ .Values.replicas }}
   {{- end }}
   serviceName: {{ include "upquery.fullname" . }}-headless
-  # Pods know nothing of each other.
+  # Pods are independent of each other.
   podManagementPolicy: Parallel
   updateStrategy:
     type: RollingUpdate
@@ -30,7 +30,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       annotations:
-        # Settings and views are read at the start only; the file of tokens is followed.
+        # Settings and views are read at the start only; a changed file of tokens is read again.
         checksum/settings: {{ include "upquery.toml" . | sha256sum }}
         {{- with .Values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
@@ -72,7 +72,7 @@ spec:
     whenDeleted: {{ .Values.persistence.whenDeleted }}
     whenScaled: Delete
   volumeClaimTemplates:
-    # Nothing in it may change when the release is upgraded, labels of the version included.
+    # Immutable: upgrades must not change it, not even labels of the version.
     - apiVersion: v1
       kind: PersistentVolumeClaim
       metadata:

@@ -4,13 +4,13 @@
 {{- if kindIs "float64" . -}}
 {{- if eq (floor .) . }}{{ printf "%.0f" . }}{{ else }}{{ toJson . }}{{ end -}}
 {{- else if kindIs "string" . -}}
-{{- /* Lines stay lines where nothing in them has to be escaped. */ -}}
+{{- /* A text that needs no escapes is written on several lines. */ -}}
 {{- if and (contains "\n" .) (not (contains "'''" .)) (regexMatch "^[\\t\\n -~\\x{a1}-\\x{2027}\\x{202a}-\\x{d7ff}]*$" .) -}}
 '''
 {{ trimSuffix "\n" . }}
 '''
 {{- else -}}
-{{- /* JSON's strings are TOML's, but for DEL; YAML would take the others for ends of lines, or for its own mark. */ -}}
+{{- /* Strings of JSON are strings of TOML, except DEL; YAML would read the others as line breaks, or as a byte order mark. */ -}}
 {{- toRawJson . | replace "\u007f" "\\u007f" | replace "\u0085" "\\u0085" | replace "\ufeff" "\\ufeff" -}}
 {{- end -}}
 {{- else if kindIs "slice" . -}}
@@ -20,7 +20,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The keys of a table, then the tables in it. `name` is its name, `keys` what is in it. */}}
+{{/* The keys of a table, then the tables in it. `name` is its name, `keys` its contents. */}}
 {{- define "upquery.toml.table" -}}
 {{- $name := .name -}}
 {{- range $key, $value := .keys }}
