@@ -50,7 +50,7 @@ class ExplainedLookup:
 
 class Explanation:
     """A view's plan, installed on its own. `running` is the graph whose nodes it shares, or would share; `whole`: the
-    view is to be kept whole."""
+    view is to be fully materialized."""
 
     def __init__(self, view: View, catalog: Catalog, running: Graph | None = None, whole: bool = False) -> None:
         self.view = view
@@ -65,8 +65,8 @@ class Explanation:
             self._usual.setdefault(cover, {})[node] = None
 
     @property
-    def kept_whole(self) -> list[Stored]:
-        """The nodes that are covered whole as soon as the view is read (installed, if it is itself kept whole)."""
+    def fully_materialized(self) -> list[Stored]:
+        """The nodes that the view's first read covers fully; its installation, if the view is fully materialized."""
         return list(self._usual.get((), {}))
 
     @property
@@ -76,36 +76,37 @@ class Explanation:
 
     @property
     def reason(self) -> str:
-        """Why the view is kept by keys, in parts or whole."""
+        """Reason why the view is materialized by keys, in parts or fully."""
         leaf = self._leaf
         names = column_names(self.view.relation, self._catalog)
         if leaf.ordered is not None:
             order = ", ".join(order_text(term, names) for term in leaf.ordered.order)
             of = " of a key" if self.view.parameters else ""
             return f"Only what is read{of} is filled, in parts of the order {order}."
-        if not leaf.full and self.kept_whole:
+        if not leaf.full and self.fully_materialized:
             return (
-                "Each key is filled when it is first asked for; what no route leads to from the key is kept whole then."
+                "Each key is filled by its first read; inputs that no route reaches from the key are fully materialized"
+                " then."
             )
         if not leaf.full and self.view.within:
             key = names[self.view.key_columns[0]]
-            return f"Few rows have the same {key}: they are filled when one of them is first asked for."
+            return f"Few rows have the same {key}: they are filled by the first read of one of them."
         if not leaf.full:
-            return "Each key is filled when it is first asked for, by the lookups below."
+            return "Each key is filled by its first read, by the lookups below."
         if self._whole:
-            return "The view asks to be kept whole."
+            return "The view has the option materialization = full."
         if not self.view.parameters:
             order = ", and its order is not one of a table's columns" if self.view.storage_order else ""
-            return f"No parameter is a key (column = :name){order}: it is kept whole."
+            return f"No parameter is a key (column = :name){order}: the view is fully materialized."
         lost = [p.name for p in self.view.parameters if not coverable(self.view.relation, (p.column,))]
         of = " ".join(f":{name}" for name in lost) or "the parameters together"
-        return f"No route leads from {of} to a column of a table: the view is kept whole."
+        return f"No route leads from {of} to a column of a table: the view is fully materialized."
 
     @property
     def estimated_bytes(self) -> int | None:
         """Estimated bytes of everything fully materialized, the view and its inputs; None if nothing is, or it is not
         known."""
-        whole: list[Relation] = [node.relation for node in self.kept_whole]
+        whole: list[Relation] = [node.relation for node in self.fully_materialized]
         sizes = [estimated_bytes(relation, self._catalog) for relation in whole]
         known = [size for size in sizes if size is not None]
         return round(sum(known)) if whole and len(known) == len(sizes) else None
@@ -123,26 +124,26 @@ class Explanation:
     # The tree
 
     def steps(self) -> PlanStep:
-        """The plan's steps, with what is kept of each input, how it is filled, and who shares it."""
+        """The plan's steps, with each input's materialization, the way it is filled, and the views that share it."""
         return outline(self.view.relation, self._catalog, self._notes)
 
     def _notes(self, relation: Relation) -> Sequence[str]:
         node = self._graph.stores[relation]
-        return [*self._kept(node), *self._routes(node), *self._shared(relation)]
+        return [*self._materialized(node), *self._routes(node), *self._shared(relation)]
 
-    def _kept(self, node: Stored) -> Iterator[str]:
+    def _materialized(self, node: Stored) -> Iterator[str]:
         names = column_names(node.relation, self._catalog)
         for cover in node.coverages():
             if isinstance(cover, OrderedCover):
                 order = ", ".join(order_text(term, names) for term in cover.order)
                 by = f"by {names_text(cover.columns, names)} " if cover.columns else ""
-                yield f"kept {by}in parts of the order {order}"
+                yield f"materialized {by}in parts of the order {order}"
             elif cover:
-                yield f"kept by {names_text(cover, names)}"
-            elif node in self.kept_whole:
-                yield f"kept whole: {size_text(node.relation, self._catalog)}"
+                yield f"materialized by {names_text(cover, names)}"
+            elif node in self.fully_materialized:
+                yield f"fully materialized: {size_text(node.relation, self._catalog)}"
             else:
-                yield f"kept whole once all of the view is read: {size_text(node.relation, self._catalog)}"
+                yield f"fully materialized once all of the view is read: {size_text(node.relation, self._catalog)}"
 
     def _routes(self, node: Stored) -> Iterator[str]:
         for cover, use in node.uses.items():
@@ -208,7 +209,7 @@ class Explanation:
         ]
 
     def part_lookups(self) -> list[ExplainedLookup]:
-        """The statement by which a part of a key is looked up, from the beginning; none if keys are kept whole."""
+        """The statement by which a part of a key is looked up, from the beginning; none if keys have no parts."""
         cover, node = self._leaf.ordered, self._leaf.source
         if cover is None:
             return []

@@ -8,7 +8,7 @@ WHERE s.id = :id
 GROUP BY s.id, s.title, s.author;
 /*
 view story_with_votes
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :id = stories.id
   columns: id, title, author, coalesce(votes.count(*), 0) AS votes
   route: stories by id, then votes by story_id
@@ -16,9 +16,9 @@ view story_with_votes
     left votes.story_id = stories.id
     columns stories.id, stories.title, stories.author, coalesce(votes.count(*), 0)
     table public.stories (id, title, author)
-      kept by id
+      materialized by id
     aggregate by story_id: count(*)
-      kept by story_id
+      materialized by story_id
       table public.votes (story_id)
   lookup: SELECT t."id", t."title", t."author" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
@@ -44,10 +44,10 @@ view stories_of_author
     columns stories.id, stories.title, stories.author, stories.created_at, coalesce(votes.count(*), 0), coalesce(votes.sum(value), 0)
     table public.stories (id, title, author, created_at)
       where NOT removed
-      kept by author
-      kept by author in parts of the order created_at DESC, id DESC
+      materialized by author
+      materialized by author in parts of the order created_at DESC, id DESC
     aggregate by story_id: count(*), sum(value)
-      kept by story_id
+      materialized by story_id
       table public.votes (story_id, value)
   lookup: SELECT t."id", t."title", t."author", t."created_at" FROM public.stories t WHERE t."author" = ANY($1::text[]) AND (NOT t."removed")
   lookup: SELECT t."story_id", count(*), count(t."value"), sum(t."value"), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
@@ -73,10 +73,10 @@ view comments_of_story
     inner users.name = comments.author
     columns comments.id, comments.story_id, comments.parent_id, comments.body, comments.created_at, users.name, users.display_name
     table public.comments (id, story_id, parent_id, author, body, created_at)
-      kept by story_id
-      kept by story_id in parts of the order created_at, id
+      materialized by story_id
+      materialized by story_id in parts of the order created_at, id
     table public.users (name, display_name)
-      kept by name
+      materialized by name
   lookup: SELECT t."id", t."story_id", t."parent_id", t."author", t."body", t."created_at" FROM public.comments t WHERE t."story_id" = ANY($1::int8[])
   lookup: SELECT t."name", t."display_name" FROM public.users t WHERE t."name" = ANY($1::text[])
   lookup of a part: SELECT t."id", t."story_id", t."parent_id", t."author", t."body", t."created_at" FROM public.comments t WHERE t."story_id" = $1::int8 ORDER BY t."created_at", t."id"
@@ -92,24 +92,24 @@ WHERE u.name = :name
 GROUP BY u.name, u.display_name;
 /*
 view karma
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :name = users.name
   columns: name, display_name, coalesce(sum(votes.sum(value)) of coalesce(votes.count(*), 0) values, 0) AS karma
   select
     columns users.name, users.display_name, coalesce(sum(votes.sum(value)) of coalesce(votes.count(*), 0) values, 0)
     aggregate by users.name, users.display_name: sum(votes.sum(value)) of coalesce(votes.count(*), 0) values
-      kept by users.name
+      materialized by users.name
       route: users by name, then stories by author, then votes by story_id
       join
         left stories.author = users.name
         left votes.story_id = stories.id
         columns users.name, users.display_name, votes.count(*), votes.sum(value)
         table public.users (name, display_name)
-          kept by name
+          materialized by name
         table public.stories (id, author)
-          kept by author
+          materialized by author
         aggregate by story_id: count(*), sum(value)
-          kept by story_id
+          materialized by story_id
           table public.votes (story_id, value)
   lookup: SELECT t."name", t."display_name" FROM public.users t WHERE t."name" = ANY($1::text[])
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
@@ -126,7 +126,7 @@ ORDER BY s.created_at DESC, s.id DESC
 LIMIT 25;
 /*
 view stories_of_tag
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :tag = tags.name
   columns: id, title, author, score, created_at
   order: stories.created_at DESC, stories.id DESC
@@ -138,11 +138,11 @@ view stories_of_tag
     columns stories.id, stories.title, stories.author, stories.created_at, stories.score, tags.name
     table public.stories (id, title, author, created_at, score)
       where NOT removed
-      kept by id
+      materialized by id
     table public.taggings (story_id, tag_id)
-      kept by tag_id
+      materialized by tag_id
     table public.tags (id, name)
-      kept by name
+      materialized by name
   lookup: SELECT t."id", t."name" FROM public.tags t WHERE t."name" = ANY($1::text[])
   lookup: SELECT t."story_id", t."tag_id" FROM public.taggings t WHERE t."tag_id" = ANY($1::int8[])
   lookup: SELECT t."id", t."title", t."author", t."created_at", t."score" FROM public.stories t WHERE t."id" = ANY($1::int8[]) AND (NOT t."removed")
@@ -169,11 +169,11 @@ view front_page
     columns stories.id, stories.title, stories.author, stories.score, coalesce(comments.count(*), 0)
     table public.stories (id, title, author, score)
       where NOT removed
-      kept whole once all of the view is read: of unknown size: the upstream has no statistics (run ANALYZE there)
-      kept in parts of the order score DESC, id DESC
+      fully materialized once all of the view is read: of unknown size: the upstream has no statistics (run ANALYZE there)
+      materialized in parts of the order score DESC, id DESC
     aggregate by story_id: count(*)
-      kept whole once all of the view is read: of unknown size: the upstream has no statistics (run ANALYZE there)
-      kept by story_id
+      fully materialized once all of the view is read: of unknown size: the upstream has no statistics (run ANALYZE there)
+      materialized by story_id
       table public.comments (story_id)
   lookup: SELECT t."id", t."title", t."author", t."score" FROM public.stories t WHERE NOT t."removed"
   lookup: SELECT t."story_id", count(*), count(*) FROM public.comments t GROUP BY t."story_id"

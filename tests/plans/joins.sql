@@ -4,7 +4,7 @@
 SELECT s.title, v.user_id FROM stories s RIGHT JOIN votes v ON v.story_id = s.id WHERE v.user_id = :user;
 /*
 view right_join_is_a_left_join_from_the_other_side
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :user = votes.user_id
   columns: title, user_id
   route: votes by user_id, then stories by id
@@ -12,9 +12,9 @@ view right_join_is_a_left_join_from_the_other_side
     left stories.id = votes.story_id
     columns votes.user_id, stories.title
     table public.votes (story_id, user_id)
-      kept by user_id
+      materialized by user_id
     table public.stories (id, title)
-      kept by id
+      materialized by id
   lookup: SELECT t."story_id", t."user_id" FROM public.votes t WHERE t."user_id" = ANY($1::text[])
     warning: no index of public.votes begins with user_id: each lookup reads the whole table
   lookup: SELECT t."id", t."title" FROM public.stories t WHERE t."id" = ANY($1::int8[])
@@ -24,7 +24,7 @@ view right_join_is_a_left_join_from_the_other_side
 SELECT s.id, c.id AS comment FROM stories s JOIN users u ON u.name = s.author RIGHT JOIN comments c ON c.story_id = s.id WHERE c.id = :comment;
 /*
 view what_is_before_a_right_join_is_one_input
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :comment = comments.id
   columns: id, comments.id AS comment
   route: comments by id, then stories by stories.id
@@ -32,16 +32,16 @@ view what_is_before_a_right_join_is_one_input
     left stories.stories.id = comments.story_id
     columns comments.id, stories.stories.id
     table public.comments (id, story_id)
-      kept by id
+      materialized by id
     join
       inner users.name = stories.author
       columns stories.id
-      kept by stories.id
+      materialized by stories.id
       route: stories by id, then users by name
       table public.stories (id, author)
-        kept by id
+        materialized by id
       table public.users (name)
-        kept by name
+        materialized by name
   lookup: SELECT t."id", t."story_id" FROM public.comments t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."name" FROM public.users t WHERE t."name" = ANY($1::text[])
@@ -51,28 +51,28 @@ view what_is_before_a_right_join_is_one_input
 SELECT s.id, v.user_id FROM stories s FULL JOIN votes v ON v.story_id = s.id;
 /*
 view full_join_is_a_union
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, user_id
   union
     join
       left votes.story_id = stories.id
       columns stories.id, votes.user_id
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       route: stories whole, then votes whole
       table public.stories (id)
-        kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+        fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       table public.votes (story_id, user_id)
-        kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+        fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
     join
       left stories.id = votes.story_id
       where stories.id IS NULL
       columns stories.id, votes.user_id
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       route: votes whole, then stories whole
       table public.votes (story_id, user_id)
-        kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+        fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       table public.stories (id)
-        kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+        fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
   lookup: SELECT t."id" FROM public.stories t
   lookup: SELECT t."story_id", t."user_id" FROM public.votes t
 */
@@ -81,7 +81,7 @@ view full_join_is_a_union
 SELECT s.id, u.display_name FROM stories s LEFT JOIN (comments c JOIN users u ON u.name = c.author) ON c.story_id = s.id WHERE s.id = :id;
 /*
 view a_join_in_parentheses_is_padded_as_a_whole
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :id = stories.id
   columns: id, display_name
   route: stories by id, then comments by comments.story_id
@@ -89,16 +89,16 @@ view a_join_in_parentheses_is_padded_as_a_whole
     left comments.comments.story_id = stories.id
     columns stories.id, comments.users.display_name
     table public.stories (id)
-      kept by id
+      materialized by id
     join
       inner users.name = comments.author
       columns comments.story_id, users.display_name
-      kept by comments.story_id
+      materialized by comments.story_id
       route: comments by story_id, then users by name
       table public.comments (story_id, author)
-        kept by story_id
+        materialized by story_id
       table public.users (name, display_name)
-        kept by name
+        materialized by name
   lookup: SELECT t."id" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."story_id", t."author" FROM public.comments t WHERE t."story_id" = ANY($1::int8[])
   lookup: SELECT t."name", t."display_name" FROM public.users t WHERE t."name" = ANY($1::text[])
@@ -108,7 +108,7 @@ view a_join_in_parentheses_is_padded_as_a_whole
 SELECT s.title, t.name FROM stories s CROSS JOIN tags t WHERE s.id = :id;
 /*
 view cross_join
-  incremental, partial: Each key is filled when it is first asked for; what no route leads to from the key is kept whole then.
+  incremental, partial: Each key is filled by its first read; inputs that no route reaches from the key are fully materialized then.
   parameters: :id = stories.id
   columns: title, name
   route: stories by id, then tags whole
@@ -116,9 +116,9 @@ view cross_join
     cross
     columns stories.id, stories.title, tags.name
     table public.stories (id, title)
-      kept by id
+      materialized by id
     table public.tags (name)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
   lookup: SELECT t."id", t."title" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."name" FROM public.tags t
 */
@@ -127,7 +127,7 @@ view cross_join
 SELECT a.id, b.id AS later FROM stories a JOIN stories b ON b.author = a.author AND b.created_at > a.created_at WHERE a.id = :id;
 /*
 view a_join_by_another_comparison
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :id = stories.id
   columns: id, stories2.id AS later
   route: stories by id, then stories2 by author
@@ -136,11 +136,11 @@ view a_join_by_another_comparison
     where stories.created_at < stories2.created_at
     columns stories.id, stories2.id
     table public.stories (id, author, created_at)
-      kept by id
-      kept by author
+      materialized by id
+      materialized by author
     table public.stories (id, author, created_at)
-      kept by id
-      kept by author
+      materialized by id
+      materialized by author
   lookup: SELECT t."id", t."author", t."created_at" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."id", t."author", t."created_at" FROM public.stories t WHERE t."author" = ANY($1::text[])
 */
@@ -149,7 +149,7 @@ view a_join_by_another_comparison
 SELECT s.id, v.user_id FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND v.value > 0 AND v.value < s.score AND NOT s.removed WHERE s.id = :id;
 /*
 view the_rest_of_on
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :id = stories.id
   columns: id, user_id
   route: stories by id, then votes by story_id
@@ -157,10 +157,10 @@ view the_rest_of_on
     left votes.story_id = stories.id and (stories.score > votes.value) AND (NOT stories.removed)
     columns stories.id, votes.user_id
     table public.stories (id, score, removed)
-      kept by id
+      materialized by id
     table public.votes (story_id, user_id, value)
       where value > 0
-      kept by story_id
+      materialized by story_id
   lookup: SELECT t."id", t."score", t."removed" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."story_id", t."user_id", t."value" FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) AND (t."value" > '0'::int2)
 */
@@ -169,7 +169,7 @@ view the_rest_of_on
 SELECT s.id, v.user_id FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND v.value < s.score WHERE s.id = :id AND v.value > 0;
 /*
 view where_makes_the_rest_of_on_a_filter
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :id = stories.id
   columns: id, user_id
   route: stories by id, then votes by story_id
@@ -178,10 +178,10 @@ view where_makes_the_rest_of_on_a_filter
     where stories.score > votes.value
     columns stories.id, votes.user_id
     table public.stories (id, score)
-      kept by id
+      materialized by id
     table public.votes (story_id, user_id, value)
       where value > 0
-      kept by story_id
+      materialized by story_id
   lookup: SELECT t."id", t."score" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."story_id", t."user_id", t."value" FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) AND (t."value" > '0'::int2)
 */
@@ -190,24 +190,24 @@ view where_makes_the_rest_of_on_a_filter
 SELECT s.author, COUNT(c.id), COUNT(v.user_id) FROM stories s LEFT JOIN comments c ON c.story_id = s.id AND c.created_at > s.created_at LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.author;
 /*
 view an_input_with_a_rest_of_on_is_not_counted_early
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: author, count(comments.id) times coalesce(votes.count(*), 1) AS count, count(*) times coalesce(votes.count(*), 0) AS count_2
   select
     columns stories.author, count(comments.id) times coalesce(votes.count(*), 1), count(*) times coalesce(votes.count(*), 0)
     aggregate by stories.author: count(comments.id) times coalesce(votes.count(*), 1), count(*) times coalesce(votes.count(*), 0)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       route: stories whole, then votes whole, then comments whole
       join
         left votes.story_id = stories.id
         left comments.story_id = stories.id and stories.created_at < comments.created_at
         columns stories.author, votes.count(*), comments.id
         table public.stories (id, author, created_at)
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
         aggregate by story_id: count(*)
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
           table public.votes (story_id)
         table public.comments (id, story_id, created_at)
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
   lookup: SELECT t."id", t."author", t."created_at" FROM public.stories t
   lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t GROUP BY t."story_id"
   lookup: SELECT t."id", t."story_id", t."created_at" FROM public.comments t
@@ -217,7 +217,7 @@ view an_input_with_a_rest_of_on_is_not_counted_early
 SELECT * FROM taggings NATURAL JOIN votes WHERE user_id = :user;
 /*
 view natural_join
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :user = votes.user_id
   columns: story_id, tag_id, user_id, value
   route: votes by user_id, then taggings by story_id
@@ -225,9 +225,9 @@ view natural_join
     inner votes.story_id = taggings.story_id
     columns taggings.story_id, taggings.tag_id, votes.user_id, votes.value
     table public.taggings (story_id, tag_id)
-      kept by story_id
+      materialized by story_id
     table public.votes (story_id, user_id, value)
-      kept by user_id
+      materialized by user_id
   lookup: SELECT t."story_id", t."user_id", t."value" FROM public.votes t WHERE t."user_id" = ANY($1::text[])
     warning: no index of public.votes begins with user_id: each lookup reads the whole table
   lookup: SELECT t."story_id", t."tag_id" FROM public.taggings t WHERE t."story_id" = ANY($1::int8[])
@@ -237,7 +237,7 @@ view natural_join
 SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND v.user_id = :me WHERE s.author = :me;
 /*
 view a_parameter_in_on_that_equals_a_column_of_the_rows
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :me = stories.author
   columns: id, value
   route: stories by author, then votes by story_id, user_id
@@ -245,9 +245,9 @@ view a_parameter_in_on_that_equals_a_column_of_the_rows
     left votes.story_id = stories.id and votes.user_id = stories.author
     columns stories.id, stories.author, votes.value
     table public.stories (id, author)
-      kept by author
+      materialized by author
     table public.votes (story_id, user_id, value)
-      kept by story_id, user_id
+      materialized by story_id, user_id
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
   lookup: SELECT t."story_id", t."user_id", t."value" FROM public.votes t JOIN unnest($1::int8[], $2::text[]) AS k(k1, k2) ON t."story_id" = k.k1 AND t."user_id" = k.k2
 */
@@ -256,7 +256,7 @@ view a_parameter_in_on_that_equals_a_column_of_the_rows
 SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND v.user_id = :me WHERE v.value > 0;
 /*
 view a_parameter_in_on_where_padding_is_dropped
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :me = votes.user_id
   columns: id, value
   route: votes by user_id, then stories by id
@@ -264,10 +264,10 @@ view a_parameter_in_on_where_padding_is_dropped
     inner votes.story_id = stories.id
     columns stories.id, votes.user_id, votes.value
     table public.stories (id)
-      kept by id
+      materialized by id
     table public.votes (story_id, user_id, value)
       where value > 0
-      kept by user_id
+      materialized by user_id
   lookup: SELECT t."story_id", t."user_id", t."value" FROM public.votes t WHERE t."user_id" = ANY($1::text[]) AND (t."value" > '0'::int2)
     warning: no index of public.votes begins with user_id: each lookup reads the whole table
   lookup: SELECT t."id" FROM public.stories t WHERE t."id" = ANY($1::int8[])

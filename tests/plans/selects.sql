@@ -4,14 +4,14 @@
 SELECT DISTINCT author FROM stories WHERE score = :score ORDER BY author;
 /*
 view distinct_is_a_grouping_by_what_is_shown_and_the_key
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :score = score
   columns: author
   order: author
   select
     columns author, score
     aggregate by author, score
-      kept by score
+      materialized by score
       table public.stories (author, score)
   lookup: SELECT t."author", t."score", count(*) FROM public.stories t WHERE t."score" = ANY($1::int8[]) GROUP BY t."author", t."score"
     warning: no index of public.stories begins with score: each lookup reads the whole table
@@ -21,7 +21,7 @@ view distinct_is_a_grouping_by_what_is_shown_and_the_key
 SELECT DISTINCT id, title FROM stories WHERE author = :author;
 /*
 view distinct_rows_of_a_key_are_no_grouping
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :author = author
   columns: id, title
   table public.stories (id, title, author)
@@ -32,14 +32,14 @@ view distinct_rows_of_a_key_are_no_grouping
 SELECT DISTINCT ON (author) author, title FROM stories WHERE removed = :removed ORDER BY author, score DESC;
 /*
 view distinct_on_is_the_first_of_each_group
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :removed = removed
   columns: author, title
   order: author, score DESC
   select
     columns title, author, score, removed
     first by author, removed: order score DESC limit 1
-      kept by removed
+      materialized by removed
       table public.stories (title, author, score, removed)
   lookup: SELECT t."title", t."author", t."score", t."removed" FROM public.stories t WHERE t."removed" = ANY($1::bool[])
     warning: no index of public.stories begins with removed: each lookup reads the whole table
@@ -49,16 +49,16 @@ view distinct_on_is_the_first_of_each_group
 SELECT d.id, d.kind FROM (SELECT id, author, 'story' AS kind FROM stories UNION ALL SELECT id, author, 'comment' FROM comments) d WHERE d.author = :author AND d.id > 3;
 /*
 view union_all_takes_its_filters_down
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :author = author
   columns: id, 'comment' AS kind
   union
     table public.comments (id, author, 'comment')
       where id > 3
-      kept by author
+      materialized by author
     table public.stories (id, author, 'story')
       where id > 3
-      kept by author
+      materialized by author
   lookup: SELECT t."id", t."author", 'comment'::text FROM public.comments t WHERE t."author" = ANY($1::text[]) AND (t."id" > '3'::int8)
   lookup: SELECT t."id", t."author", 'story'::text FROM public.stories t WHERE t."author" = ANY($1::text[]) AND (t."id" > '3'::int8)
 */
@@ -67,7 +67,7 @@ view union_all_takes_its_filters_down
 SELECT story_id FROM votes WHERE user_id = :user UNION SELECT story_id FROM comments WHERE author = :user ORDER BY 1 LIMIT 5;
 /*
 view union_groups_its_branches
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :user = author
   columns: story_id
   order: story_id
@@ -75,12 +75,12 @@ view union_groups_its_branches
   select
     columns story_id, author
     aggregate by story_id, author
-      kept by author
+      materialized by author
       union
         table public.comments (story_id, author)
-          kept by author
+          materialized by author
         table public.votes (story_id, user_id)
-          kept by user_id
+          materialized by user_id
   lookup: SELECT t."story_id", t."author" FROM public.comments t WHERE t."author" = ANY($1::text[])
   lookup: SELECT t."story_id", t."user_id" FROM public.votes t WHERE t."user_id" = ANY($1::text[])
     warning: no index of public.votes begins with user_id: each lookup reads the whole table
@@ -90,18 +90,18 @@ view union_groups_its_branches
 SELECT id FROM stories EXCEPT SELECT story_id FROM votes;
 /*
 view except_counts_each_side
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id
   select
     where (count(CASE WHEN 0 = 1 THEN 1 ELSE NULL END) = 0) AND (count(CASE WHEN 0 = 0 THEN 1 ELSE NULL END) > 0)
     columns id
     aggregate by id: count(CASE WHEN 0 = 0 THEN 1 ELSE NULL END), count(CASE WHEN 0 = 1 THEN 1 ELSE NULL END)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       union
         table public.stories (id, 0)
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
         table public.votes (story_id, 1)
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
   lookup: SELECT t."id", 0 FROM public.stories t
   lookup: SELECT t."story_id", 1 FROM public.votes t
 */
@@ -110,15 +110,15 @@ view except_counts_each_side
 SELECT id FROM stories UNION ALL (SELECT story_id FROM votes UNION ALL SELECT story_id FROM comments);
 /*
 view branches_of_several_unions_are_one
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: story_id AS id
   union
     table public.comments (story_id)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
     table public.stories (id)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
     table public.votes (story_id)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
   lookup: SELECT t."story_id" FROM public.comments t
   lookup: SELECT t."id" FROM public.stories t
   lookup: SELECT t."story_id" FROM public.votes t
@@ -128,13 +128,13 @@ view branches_of_several_unions_are_one
 SELECT id, row_number() OVER (PARTITION BY removed ORDER BY score DESC, id) AS n FROM stories WHERE author = :author;
 /*
 view a_parameter_outside_the_partition_joins_it
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :author = author
   columns: id, row_number() order score DESC, id AS n
   select
     columns id, author, row_number() order score DESC, id
     window by author, removed: row_number() order score DESC, id
-      kept by author
+      materialized by author
       table public.stories (id, author, score, removed)
   lookup: SELECT t."id", t."author", t."score", t."removed" FROM public.stories t WHERE t."author" = ANY($1::text[])
 */
@@ -143,16 +143,16 @@ view a_parameter_outside_the_partition_joins_it
 SELECT id, rank() OVER (PARTITION BY author ORDER BY score), count(*) OVER () FROM stories;
 /*
 view several_partitions_are_windows_above_each_other
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, rank() order score AS rank, count(*) AS count
   select
     columns id, rank() order score, count(*)
     window by nothing: count(*)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       select
         columns id, rank() order score
         window by author: rank() order score
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
           table public.stories (id, author, score)
   lookup: SELECT t."id", t."author", t."score" FROM public.stories t
 */
@@ -161,13 +161,13 @@ view several_partitions_are_windows_above_each_other
 SELECT d.id, d.n FROM (SELECT id, author, row_number() OVER (PARTITION BY author ORDER BY id) AS n FROM stories) d WHERE d.author = 'ann' AND d.n <= 2;
 /*
 view a_filter_on_the_partition_goes_below_a_window
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, row_number() order id AS n
   select
     where row_number() order id <= 2
     columns id, row_number() order id
     window by author: row_number() order id
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       table public.stories (id, author)
         where author = 'ann'
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = 'ann'::text
@@ -177,16 +177,16 @@ view a_filter_on_the_partition_goes_below_a_window
 SELECT author, count(*), sum(count(*)) OVER (ORDER BY count(*) DESC ROWS UNBOUNDED PRECEDING) AS running FROM stories GROUP BY author;
 /*
 view windows_over_groups
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: author, count(*) AS count, sum(count(*)) order count(*) DESC rows unbounded to 0 AS running
   select
     columns author, count(*), sum(count(*)) order count(*) DESC rows unbounded to 0
     window by nothing: sum(count(*)) order count(*) DESC rows unbounded to 0
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       select
         columns author, count(*)
         aggregate by author: count(*)
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
           table public.stories (author)
   lookup: SELECT t."author", count(*), count(*) FROM public.stories t GROUP BY t."author"
 */
@@ -195,7 +195,7 @@ view windows_over_groups
 SELECT d.id FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM stories) d;
 /*
 view unused_window_functions_are_dropped
-  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id
   table public.stories (id)
   lookup: SELECT t."id" FROM public.stories t
@@ -205,7 +205,7 @@ view unused_window_functions_are_dropped
 SELECT d.id, u.display_name FROM (SELECT id, author FROM stories WHERE author = :author ORDER BY score DESC LIMIT 3) d JOIN users u ON u.name = d.author;
 /*
 view a_limit_below_is_for_each_key
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :author = stories.author
   columns: id, display_name
   route: users by name, then stories by author
@@ -213,9 +213,9 @@ view a_limit_below_is_for_each_key
     inner stories.author = users.name
     columns users.display_name, stories.id, stories.author
     table public.users (name, display_name)
-      kept by name
+      materialized by name
     first by author: order score DESC limit 3
-      kept by author
+      materialized by author
       table public.stories (id, author, score)
   lookup: SELECT t."name", t."display_name" FROM public.users t WHERE t."name" = ANY($1::text[])
   lookup: SELECT t."id", t."author", t."score" FROM public.stories t WHERE t."author" = ANY($1::text[])
@@ -225,14 +225,14 @@ view a_limit_below_is_for_each_key
 SELECT id FROM stories WHERE author = :author ORDER BY score DESC FETCH FIRST 3 ROWS WITH TIES;
 /*
 view with_ties_is_kept_in_the_plan
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :author = author
   columns: id
   order: score DESC
   select
     columns id, author, score
     first by author: order score DESC limit 3 with ties
-      kept by author
+      materialized by author
       table public.stories (id, author, score)
   lookup: SELECT t."id", t."author", t."score" FROM public.stories t WHERE t."author" = ANY($1::text[])
 */
@@ -241,13 +241,13 @@ view with_ties_is_kept_in_the_plan
 SELECT author, string_agg(title, ', ' ORDER BY id) FILTER (WHERE score > 1) AS titles, array_agg(DISTINCT score) AS scores, json_agg(id ORDER BY id) FILTER (WHERE removed) AS gone FROM stories WHERE author = :author GROUP BY author;
 /*
 view lists_and_what_is_in_them
-  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  incremental, partial: Each key is filled by its first read, by the lookups below.
   parameters: :author = author
   columns: author, string_agg(CASE WHEN score > 1 THEN title ELSE NULL END, ', ' order id) AS titles, array_agg(distinct score) AS scores, json_agg(id order id) where removed AS gone
   select
     columns author, array_agg(distinct score), json_agg(id order id) where removed, string_agg(CASE WHEN score > 1 THEN title ELSE NULL END, ', ' order id)
     aggregate by author: array_agg(distinct score), json_agg(id order id) where removed, string_agg(CASE WHEN score > 1 THEN title ELSE NULL END, ', ' order id)
-      kept by author
+      materialized by author
       table public.stories (id, title, author, score, removed)
   lookup: SELECT t."author", t."score", count(*), t."id", count(*) FILTER (WHERE (t."removed")), CASE WHEN t."score" > 1 THEN t."title" ELSE NULL::text END, ', '::text, t."id", count(*), count(*) FROM public.stories t WHERE t."author" = ANY($1::text[]) GROUP BY t."author", t."score", t."id", CASE WHEN t."score" > 1 THEN t."title" ELSE NULL::text END
 */
@@ -273,14 +273,14 @@ view list_range_and_limit_parameters
 SELECT story_id, count(*) AS n FROM votes GROUP BY story_id HAVING count(*) > :least ORDER BY n DESC;
 /*
 view a_range_over_groups
-  incremental, full: No parameter is a key (column = :name), and its order is not one of a table's columns: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name), and its order is not one of a table's columns: the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: story_id, count(*) AS n
   range: count(*) > :least
   order: count(*) DESC
   select
     columns story_id, count(*)
     aggregate by story_id: count(*)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       table public.votes (story_id)
   lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t GROUP BY t."story_id"
 */
@@ -289,13 +289,13 @@ view a_range_over_groups
 SELECT score, count(*) FROM stories WHERE score >= :low GROUP BY score;
 /*
 view a_range_over_a_group_column
-  incremental, full: No parameter is a key (column = :name), and its order is not one of a table's columns: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name), and its order is not one of a table's columns: the view is fully materialized. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: score, count(*) AS count
   range: score >= :low
   select
     columns score, count(*)
     aggregate by score: count(*)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
       table public.stories (score)
   lookup: SELECT t."score", count(*), count(*) FROM public.stories t GROUP BY t."score"
 */
@@ -315,10 +315,10 @@ view an_order_ends_with_a_unique_key
     inner users.name = stories.author
     columns stories.id, stories.title, stories.author, stories.created_at, users.display_name
     table public.stories (id, title, author, created_at)
-      kept by author
-      kept by author in parts of the order created_at DESC, id
+      materialized by author
+      materialized by author in parts of the order created_at DESC, id
     table public.users (name, display_name)
-      kept by name
+      materialized by name
   lookup: SELECT t."name", t."display_name" FROM public.users t WHERE t."name" = ANY($1::text[])
   lookup: SELECT t."id", t."title", t."author", t."created_at" FROM public.stories t WHERE t."author" = ANY($1::text[])
   lookup of a part: SELECT t."id", t."title", t."author", t."created_at" FROM public.stories t WHERE t."author" = $1::text ORDER BY t."created_at" DESC, t."id" FETCH FIRST 10 ROWS WITH TIES

@@ -42,8 +42,8 @@ def test_a_view_without_a_route_says_what_it_takes() -> None:
 def test_what_no_route_leads_to_is_said_to_be_whole() -> None:
     sql = "SELECT author, n FROM (SELECT author, count(*) AS n FROM stories GROUP BY author) x WHERE n = :n"
     found = explained(sql, counted(1000))
-    assert "what no route leads to from the key is kept whole" in found.reason
-    assert "kept whole: about 1,000 rows" in found.text()
+    assert "inputs that no route reaches from the key are fully materialized" in found.reason
+    assert "fully materialized: about 1,000 rows" in found.text()
     assert found.estimated_bytes is not None
 
 
@@ -57,7 +57,7 @@ def test_a_partial_view_has_no_size() -> None:
     assert (partial.materialization, partial.estimated_bytes) == ("partial", None)
     whole = explained("SELECT id, title FROM stories WHERE author = :a", counted(100_000), whole=True)
     assert whole.materialization == "full"
-    assert "asks to be kept whole" in whole.reason
+    assert "materialization = full" in whole.reason
     assert whole.estimated_bytes is not None
 
 

@@ -125,7 +125,7 @@ def kept(explanation: Explanation) -> str:
     if explanation.materialization == "partial":
         if explanation.reason.startswith("Only what is read"):
             return "partial, in parts"
-        if "kept whole" in explanation.reason:
+        if "fully materialized" in explanation.reason:
             return "partial, rest whole"
     return explanation.materialization
 

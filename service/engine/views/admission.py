@@ -61,7 +61,7 @@ class Admission:
     async def _admit(
         self, session: UpstreamSession, plan: ViewPlan, view: View, catalog: Catalog, running: Graph | None
     ) -> None:
-        whole = Explanation(view, catalog, whole=plan.whole).kept_whole
+        whole = Explanation(view, catalog, whole=plan.whole).fully_materialized
         new = [node for node in whole if not self._is_let_in(node) and not _has(running, node)]
         if not new:
             return
@@ -123,7 +123,7 @@ def _too_large(view: View, wanted: float, free: float, budget_bytes: int) -> Api
         f"View {view.name!r} needs about {_megabytes(wanted)} for full materializations. The memory budget is "
         f"{_megabytes(budget_bytes)}{others}.",
         "Give [engine] memory more; or give the view a parameter that is compared with a column of a table, so that "
-        "only what is read is kept; or put it with tier = 'refresh'.",
+        "it is filled by its reads; or put it with tier = 'refresh'.",
         members={
             "estimated_bytes": round(wanted),
             "available_bytes": max(0, round(free)),
