@@ -78,7 +78,7 @@ class MySqlStream:
         self._gtids: GtidPosition | None = None
         self._dump: Dump | None = None
         self._assembler = BinlogAssembler("binlog.000000", 0, max_transaction_rows)
-        #: The new connection while it is opened; kept if `next_batch` is cancelled.
+        #: The new connection while it is opened; retained if `next_batch` is cancelled.
         self._opening: asyncio.Task[Dump] | None = None
         #: The connection was silent for too long.
         self._silent = False
