@@ -1,4 +1,4 @@
-"""One kept-alive HTTP connection with little of its own cost, for measuring latencies."""
+"""One persistent HTTP connection with little of its own cost, for measuring latencies."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Work in a process of its own, which starts up before it is told to begin: load generators have a core for themselves.
+"""Work in a process of its own, which starts before the command to begin: load generators have a core for themselves.
 
 Not here: the load (`driver`, `experiments`, `subscribers`).
 """
@@ -36,7 +36,7 @@ def worker_process(work: Callable[..., None], *arguments: Any) -> Iterator[Pipe]
 
 
 def ended(pipe: Pipe) -> Any:
-    """Tell a process that works until it is told to end; what it has to say then. RuntimeError: it says nothing."""
+    """Tell a process that works until the end command; returns its result. RuntimeError: it says nothing."""
     pipe.send(None)
     if not pipe.poll(START_S):
         raise RuntimeError("a process of the harness did not end in time")

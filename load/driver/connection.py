@@ -96,7 +96,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(request)
 
     def abort(self, reason: str) -> None:
-        """Close it; whoever waits is told."""
+        """Close it; waits for replies fail."""
         if self._transport is not None:
             self._transport.abort()
         self._end(reason)

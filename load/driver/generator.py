@@ -53,7 +53,7 @@ class GeneratorJob:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The process waits to be told when to begin."""
+    """The process waits for the time to begin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-#: What kept a run below its offered rate.
+#: Reason why a run stayed below its offered rate.
 Limit = Literal["none", "side", "generator"]
 
 

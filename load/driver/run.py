@@ -190,7 +190,7 @@ class _Ledger:
     _stolen: float = field(default_factory=stolen_seconds)
 
     def enter(self, tally: Tally) -> None:
-        """A second of one process; when all have told theirs, it is entered."""
+        """A second of one process; it is entered once all have reported theirs."""
         told, second = self._open.get(tally.second, (0, Tally(tally.second)))
         second.add(tally)
         self._open[tally.second] = (told + 1, second)

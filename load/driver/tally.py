@@ -18,7 +18,7 @@ Latencies = dict[str, dict[int, int]]
 _BITS = 11
 _LONGEST_US = 3_600_000_000
 _CURVE = (*range(0, 90, 2), *range(90, 99), 99, 99.2, 99.4, 99.6, 99.8, 99.9, 99.95, 99.99, 100)
-#: Examples of failures that are kept.
+#: Number of recorded examples of failures.
 EXAMPLES = 8
 
 

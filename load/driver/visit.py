@@ -38,7 +38,7 @@ class VisitSource(Protocol):
     """Visitors of a site. Made in each generator process from a `Spec`."""
 
     def visit(self, random: Random) -> tuple[str, Visit]:
-        """The next visit: the page's name, by which latencies are told apart, and what it does."""
+        """The next visit: the page's name, by which latencies are grouped, and what it does."""
         ...
 
 

@@ -37,7 +37,7 @@ from load.sides.upquery import upquery
 from load.workloads.vote import SITE, load_stories
 
 NAME = "batch"
-#: Clients at once, where the servers are to be kept busy.
+#: Clients at once, where the servers have to be busy.
 BUSY = 3
 #: Keys a request for which there is a goal.
 KEYS = 100

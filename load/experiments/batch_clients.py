@@ -171,7 +171,7 @@ def _client(connect: Connect, run: BatchRun, number: int, pipe: Pipe) -> None:
         pipe.recv()
         pipe.send(_loop(client, batches, run))
     except Exception as error:
-        # Whatever it is (every library has its own), the experiment is told.
+        # Every library has its own errors; the experiment reports them all.
         pipe.send(f"{type(error).__name__}: {error}")
 
 

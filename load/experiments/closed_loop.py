@@ -66,7 +66,7 @@ def run_loop(loop: Loop) -> Looped:
 
 
 def ask_on(pipe: Pipe, loop: Loop) -> None:
-    """The process: says that it is ready, is told to begin, says what came of it."""
+    """The process: reports that it is ready, waits for the start, sends its results."""
     if loop.cores is not None:
         os.sched_setaffinity(0, set(loop.cores))
     pipe.send(None)

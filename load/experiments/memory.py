@@ -97,10 +97,10 @@ def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
         title="Memory: how little is enough",
         about=(
             f"{spec.stories:,} stories with {options.votes_each} votes each, {spec.read_share:.0%} reads, skew"
-            f" {spec.alpha}, {number(rate)} visits a second on every side. Full state is the view kept whole:"
+            f" {spec.alpha}, {number(rate)} visits a second on every side. Full state is the fully materialized view:"
             f" {number(full.state_bytes / _MIB)} MiB by its own account (engine and leaf store), measured in"
             f" {_FULL_RUNS} runs. Each budget is a service of its own; the hottest stories that fit were read"
-            f" first, then it ran under load for {options.warm_s:g} s before the {options.seconds:g} s that are told."
+            f" first, then it ran under load for {options.warm_s:g} s before the {options.seconds:g} s reported."
         ),
         results=_figures(points, full, full_p95),
         tables=[_table([*whole, *points], full_p95.median)],
@@ -161,7 +161,7 @@ class _Bench:
             seed=seed,
         )
         stats = AdminClient.of(side).stats()
-        # A view that is kept whole has one key, which is everything.
+        # A fully materialized view has one key, which is everything.
         stories = spec.stories if budget is None else stats.keys(VIEW)
         return _Point(name, rate, budget, max(stats.state_bytes, _held(outcome)), stories, outcome)
 

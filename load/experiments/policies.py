@@ -30,8 +30,8 @@ SHORT = ("--reads", "50000", "--lobsters-visits", "300", "--scale", "0.02", "--n
 _ABOUT = (
     "Reads of traces go through a memory that holds a share of the keys (or of the bytes) that the trace reads;"
     " on a miss, the key is filled and others go by the policy. “Keys alike” counts keys. “In samples” is the same, but"
-    " the policy is told of hits as in the service: 5,000 at a time. “Weighed” has a budget of bytes, each key with its"
-    " bytes and the lookups that computing it takes, and counts the lookups saved; it is told where keys differ."
+    " the policy gets hits as in the service: 5,000 at a time. “Weighed” has a budget of bytes, each key with its"
+    " bytes and the lookups that computing it takes, and counts the lookups saved; it is reported where keys differ."
 )
 
 

@@ -1,6 +1,6 @@
 """Profile of a Python process, sampled from outside by py-spy (https://github.com/benfred/py-spy).
 
-Samples are told by the deepest frame of our own code, so that what it calls counts as its own; and by the part of the
+Samples count for the deepest frame of our own code, so that its callees count as its own; and for the part of the
 project that this is in.
 """
 

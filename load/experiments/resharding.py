@@ -79,7 +79,7 @@ def run(options: Options, tell: Tell) -> Report:
         running_upstream(SITE, load_stories(options.stories, VOTES_EACH)) as upstream,
         running_pods(upstream, SITE, options.pods, PodSettings(move_s=options.move_s)) as gateway,
     ):
-        # Twice: what is read at the very beginning is answered by the database, and not kept.
+        # Twice: what is read at the very beginning is answered by the database, and not cached.
         for _ in range(2):
             stories = ({"id": story} for story in range(1, options.stories + 1))
             read_all(gateway.side, VIEW, stories, options.stories, tell)
@@ -92,7 +92,7 @@ def run(options: Options, tell: Tell) -> Report:
             f"{options.stories:,} stories, all in memory of {options.pods} pods behind a gateway; {options.rate:g}"
             f" transactions a second vote, take votes back and rename, and {options.reads:g} reads a second come at"
             f" random times, half of one story, half of {BATCH} stories and the number of transactions in one request."
-            f" Then {options.more} more, of which the gateway is told; keys move within {options.move_s:g} s. Each"
+            f" Then {options.more} more are added to the gateway's file; keys move within {options.move_s:g} s. Each"
             " answer is compared with what it must be at the version that it states. Nothing is pinned: pods, gateway,"
             " database and clients share the machine."
         ),
@@ -120,7 +120,7 @@ def _reshard(options: Options, upstream: UpstreamDatabase, gateway: GatewaySide,
         tell(f"{len(gateway.behind.pods)} pods are there")
         found.changed = monotonic()
         gateway.use_all()
-        tell("the gateway is told")
+        tell("the gateway reads its new file")
         watch.wait_until_moved(options.pods + options.more, options.move_s)
         found.moved = monotonic()
         tell(f"all keys have their homes after {found.moved - found.changed:.1f} s")

@@ -80,7 +80,7 @@ class ReadJob:
 
 
 def write_on(pipe: Pipe, url: str, stories: int, rate: float) -> None:
-    """Writes at a rate from when it is told to until it is told to end; says what was `WriterLog`."""
+    """Writes at a rate from the start command to the end command; sends its `WriterLog`."""
     ends: list[int] = []
     times: list[float] = []
     with psycopg.connect(url, autocommit=True) as connection:
@@ -99,7 +99,7 @@ def write_on(pipe: Pipe, url: str, stories: int, rate: float) -> None:
 
 
 def read_on(pipe: Pipe, job: ReadJob) -> None:
-    """Reads at a rate from when it is told to until it is told to end; says all answers and failures."""
+    """Reads at a rate from the start command to the end command; sends all answers and failures."""
     pipe.send(None)
     pipe.recv()
     over = Event()

@@ -142,10 +142,10 @@ def plots(found: ReshardingRun) -> list[Plot]:
     def plot(title: str, unit: str, lines: Sequence[PlotLine], caption: str = "") -> Plot:
         marks = (
             (found.added - found.changed, "a pod starts"),
-            (0.0, "the gateway is told"),
+            (0.0, "the gateway reads its new file"),
             (found.moved - found.changed, "all keys have their homes"),
         )
-        return Plot(title, "s from when the gateway was told", unit, lines, caption, marks=marks, y_range=(0, None))
+        return Plot(title, "s after the change of the file", unit, lines, caption, marks=marks, y_range=(0, None))
 
     return [
         plot("Latency of each second", "ms", [_latency(found, 50), _latency(found, 95)]),

@@ -98,7 +98,7 @@ class Traffic:
     miss_share: float = 0.0
     #: Of a request.
     keys: int = 1
-    #: Of the keys that are read: those of one view that is kept whole.
+    #: Of the keys that are read: those of one fully materialized view.
     whole_share: float = 0.0
 
 

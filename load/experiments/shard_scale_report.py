@@ -59,7 +59,7 @@ class Turn:
 
 
 Pick = Callable[[Turn], Rate]
-#: What is measured of each side, and what of it is but reading what is there.
+#: Measurements of each side, and those of them that are hits only.
 THINGS: Mapping[str, Pick] = {
     "hits": lambda turn: turn.hits,
     **{f"batches of {keys}": lambda turn, keys=keys: turn.batches[keys] for keys in BATCHES},  # type: ignore[misc]
@@ -105,7 +105,7 @@ def mixes(changes_per_s: float, miss_share: float, keys: int, whole_share: float
         Mix("single keys, all there", Traffic(changes_per_s)),
         Mix(f"single keys, {miss_share:.1%} misses", Traffic(changes_per_s, miss_share)),
         Mix(f"batches of {keys}", Traffic(changes_per_s, keys=keys)),
-        Mix(f"{whole_share:.1%} of one view that is kept whole", Traffic(changes_per_s, whole_share=whole_share)),
+        Mix(f"{whole_share:.1%} of one fully materialized view", Traffic(changes_per_s, whole_share=whole_share)),
     ]
 
 

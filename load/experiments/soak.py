@@ -175,7 +175,7 @@ def _slope(moments: Sequence[Moment], name: str, values: Sequence[float]) -> lis
         return []
     scale = 3600 * 100 / max(1e-9, median(values[half:]))
     spread = Measurement(found.value * scale, found.low * scale, found.high * scale)
-    flat = "not told from 0" if found.low <= 0 <= found.high else "told from 0"
+    flat = "not distinguishable from 0" if found.low <= 0 <= found.high else "different from 0"
     return [Figure(BENCH, name, spread, "% an hour", detail=f"second half, 95 % confidence; {flat}")]
 
 

@@ -228,7 +228,7 @@ class _Crowd:
             assert stalled.source is not None
             stalled.source.go_on()
         await self._until(
-            lambda: all(stalled.rows.over for stalled in self._stalled), "those that did not read are told"
+            lambda: all(stalled.rows.over for stalled in self._stalled), "those that did not read get must-refetch"
         )
         found.refetched = sum(stalled.rows.over for stalled in self._stalled)
 
@@ -298,7 +298,7 @@ def _figures(options: Options, found: _Found) -> list[Result]:
     if options.stalled:
         detail = (
             f"{options.stalled} of them, each of whom {found.offered_bytes / 1e6:.1f} MB of events came for;"
-            f" {found.refetched} were told to fetch anew. It is the service's growth, all of it laid to them"
+            f" {found.refetched} got must-refetch. It is the service's growth, all of it laid to them"
         )
         held = Measurement.of([found.stalled_bytes / 1000])
         results.append(Figure(BENCH, "memory for who does not read", held, "kB", None, False, detail))

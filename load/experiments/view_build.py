@@ -302,7 +302,7 @@ def _rows(connection: SingleConnection, reads: list[tuple[str, Mapping[str, Any]
 
 
 def _write(pipe: Pipe, url: str, stories: int, rate: float) -> None:
-    """Writes at a rate from when it is told to until it is told to end; tells what, and how much by when."""
+    """Writes at a rate from the start command to the end command; sends the changes, and their number over time."""
     with psycopg.connect(url, autocommit=True) as connection:
         writer = FrontPageWriter(connection, stories)
         pipe.send(None)
@@ -321,7 +321,7 @@ def _write(pipe: Pipe, url: str, stories: int, rate: float) -> None:
 
 
 def _hit(pipe: Pipe, reads_url: str, writes_url: str, keys: int) -> None:
-    """Reads keys that are in memory, one after the other, until it is told to end; tells when, and milliseconds."""
+    """Reads keys that are in memory, one after the other, until the end command; sends times and milliseconds."""
     told: list[tuple[float, float]] = []
     pipe.send(None)
     pipe.recv()

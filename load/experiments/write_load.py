@@ -41,7 +41,7 @@ class WriteJob:
 
 
 def write_on(pipe: Pipe, job: WriteJob) -> None:
-    """The process: says that it is ready, is told to begin, says how many changes it has made."""
+    """The process: reports that it is ready, waits for the start, sends the number of changes it has made."""
     if job.cores is not None:
         os.sched_setaffinity(0, set(job.cores))
     with psycopg.connect(job.url, autocommit=True) as connection:

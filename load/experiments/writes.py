@@ -97,7 +97,7 @@ class _Ramp:
 
     @property
     def best(self) -> _Run | None:
-        """The highest rate that all kept up with."""
+        """The highest rate that all sustained."""
         return max((run for run in self.runs if run.kept_up and run.was_written), key=lambda r: r.rate, default=None)
 
 
@@ -133,7 +133,7 @@ def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
             f"Votes: {options.stories:,} stories, skew {options.alpha}, the {options.hottest:,} hottest in memory."
             f" Notifications: Lobsters at {options.scale:g} of its size, everybody's notifications in memory; people"
             " see a story again, any as likely. A procedure in the database commits the changes one transaction after"
-            f" the other. A rate is kept up with if the service is at most {_BEHIND_S:g} s behind after"
+            f" the other. A rate is sustained if the service is at most {_BEHIND_S:g} s behind after"
             f" {options.seconds:g} s, and does not fall back. The service has one core; database and writer share"
             " the other."
         ),
@@ -279,7 +279,7 @@ class _Bench:
 def _figures(ramp: _Ramp) -> list[Result]:
     best = ramp.best
     if best is None:
-        return [Skipped(BENCH, f"{ramp.name}: not even the lowest rate was kept up with")]
+        return [Skipped(BENCH, f"{ramp.name}: not even the lowest rate was sustained")]
     beyond = [run for run in ramp.runs if run.rate > best.rate]
     limited = (
         "" if not beyond or any(not run.kept_up for run in beyond) else "; the database or the writer was the limit"
@@ -293,7 +293,7 @@ def _figures(ramp: _Ramp) -> list[Result]:
     return [
         Figure(
             BENCH,
-            f"{ramp.name}: changes/s kept up with",
+            f"{ramp.name}: sustained changes/s",
             Measurement.of([best.written_per_s]),
             "/s",
             goal,

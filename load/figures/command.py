@@ -1,7 +1,7 @@
 """``upquery bench figures``: parts of the service by themselves, on the demo's site, each against its peer.
 
 Each is a file of this folder with a ``run(site, seconds, cores)`` that returns figures. One that cannot run here says
-why; one that fails is told and fails the whole.
+why; one that fails is reported and fails the whole.
 """
 
 from collections.abc import Callable, Sequence

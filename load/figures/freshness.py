@@ -29,7 +29,7 @@ _runs = count(1)
 
 
 class VoteThread(threading.Thread):
-    """Votes at a steady rate until told to stop."""
+    """Votes at a steady rate until it is stopped."""
 
     def __init__(self, database: str, per_second: float, voter: str) -> None:
         super().__init__(name="writer", daemon=True)

@@ -1,6 +1,6 @@
 """Cost of a miss: the first read of a key, against the view's SQL run on the database, in turns.
 
-Both sides use one kept-alive connection from the same process; the statement is prepared. No key is read twice.
+Both sides use one persistent connection from the same process; the statement is prepared. No key is read twice.
 """
 
 import random as randomness

@@ -1,6 +1,6 @@
 """A policy by itself on a trace: how many of the reads find their key in a memory of some size.
 
-A miss fills the key, and then keys go by the policy until what is held fits. Reads are told to the policy at once, or,
+A miss fills the key; the policy then evicts keys until the rest fits. Reads are reported to the policy at once, or,
 as the service's workers do, in samples some time later.
 """
 
@@ -33,7 +33,7 @@ class PolicyReplay:
 
 def replay(policy_name: str, trace: Trace, share: float, *, weighted: bool, sample: int = 0) -> PolicyReplay:
     """The trace in a memory that holds `share` of its keys, all alike; or `weighted`: of its bytes, each key with its
-    weight and cost. `sample`: so many hits are told at a time; 0: each at once."""
+    weight and cost. `sample`: so many hits are reported at a time; 0: each at once."""
     policy = by_name(policy_name)
     weights = [key.weight_bytes if weighted else 1 for key in trace.keys]
     costs = [key.cost if weighted else 1.0 for key in trace.keys]

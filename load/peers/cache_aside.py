@@ -108,7 +108,7 @@ class CacheAside:
 
 
 def _fail(flight: asyncio.Future[bytes]) -> None:
-    """Whoever waits for what did not succeed fails too."""
+    """Requests that wait for a failed one fail, too."""
     if not flight.done():
         flight.set_exception(ConnectionError("the request that asked for this first has failed"))
         # Nobody need be waiting.

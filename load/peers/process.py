@@ -104,7 +104,7 @@ def _cache_aside(configuration: PeerConfiguration, cache: Cache) -> CacheAside:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until SIGTERM."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     configuration = _configuration()
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -33,7 +33,7 @@ class Figure:
     name: str
     value: Measurement
     unit: str
-    #: What it should be, and on which side of it is good; None: only told.
+    #: What it should be, and on which side of it is good; None: only reported.
     goal: float | None = None
     more_is_better: bool = True
     #: How it was measured, and the rates behind a ratio.

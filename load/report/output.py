@@ -55,7 +55,7 @@ def perform(
     """Run an experiment as a command does: tell what is being done, write its report, exit with 1 if it failed."""
     console = Console(stderr=True)
     conditions = here()
-    # Being told to end is an interruption: the database and the sides of the experiment are stopped then, too.
+    # SIGTERM is an interruption: the database and the sides of the experiment are stopped then, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Narrator(console) as tell:

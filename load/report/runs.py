@@ -84,7 +84,7 @@ def table_of_pages(runs: Sequence[RunOutcome]) -> ReportTable | None:
 
 
 def plots_of_runs(runs: Sequence[RunOutcome]) -> list[Plot]:
-    """Throughput against p95; then, for the highest rate that each side kept up with: latency, memory, hits."""
+    """Throughput against p95; then, for the highest rate that each side sustained: latency, memory, hits."""
     if not runs:
         return []
     best = best_runs(runs)
@@ -148,7 +148,7 @@ def _distribution(best: Sequence[RunOutcome]) -> Plot:
         "ms from when a visit was due to its last answer",
         "% of visits at most",
         lines,
-        "Of each side, at the highest rate that it kept up with. Further left is faster; the top shows the slowest.",
+        "Of each side, at the highest rate that it sustained. Further left is faster; the top shows the slowest.",
         x_scale="log",
         marks_y=(95.0,),
     )

@@ -42,7 +42,7 @@ def running_service(config: Path, sections: Sections, *arguments: str) -> Iterat
 
 
 def write_config(config: Path, sections: Sections) -> None:
-    """Write the file, or write it anew: whoever reads it meanwhile sees all of one or all of the other."""
+    """Write the file, or write it anew: a concurrent reader sees all of one or all of the other."""
     lines = []
     for name, values in sections.items():
         # JSON's strings, numbers and lists are TOML's.

@@ -21,7 +21,7 @@ def upquery(
     name: str | None = None,
     sections: Sections | None = None,
 ) -> StartSide:
-    """Upquery with a memory budget; `full`: every view is kept whole.
+    """Upquery with a memory budget; `full`: every view is fully materialized.
     `sections`: more settings, by table."""
     engine = {"memory": memory}
     title = name or ("Upquery, full" if full else "Upquery")

@@ -119,7 +119,7 @@ class ChangeJob:
 
 
 def change_on(pipe: Pipe, job: ChangeJob) -> None:
-    """The process: says that it is ready, is told to begin, sends when each change was committed."""
+    """The process: reports that it is ready, waits for the start, sends when each change was committed."""
     with psycopg.connect(job.url, autocommit=True) as connection:
         changer = Changer(connection, job.boards)
         pipe.send(None)

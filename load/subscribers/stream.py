@@ -1,6 +1,6 @@
 """Client of a stream of server-sent events with little cost of its own: bytes in, `StreamEvent` out.
 
-*Invariants*: an event is told once it is whole; comments are not told. A connection that ends says so once.
+*Invariants*: an event is delivered once it is complete; comments are not. The end of a connection is reported once.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ from load.workloads.lobsters.dataset import LobstersSize
 from load.workloads.lobsters.site import lobsters
 from load.workloads.lobsters.workload import LobstersSpec
 
-#: Told each so many visits.
+#: Visits between two progress messages.
 _TOLD_VISITS = 100
 #: More failed visits than that are not the workload any more.
 _FAILED = 0.05

@@ -35,7 +35,7 @@ SITE = SiteDefinition(
 )
 #: Writers have numbers; each has so many voters of its own.
 _VOTERS = 1_000_000_000
-#: Stories that half of what is written is about: whoever is in the front page, or nearly.
+#: Stories that half of what is written is about: those on the front page, or nearly.
 _HOT = 100
 #: Of a hundred changes.
 _TAKEN_BACK, _RENAMED = 20, 5

@@ -1,9 +1,9 @@
 -- What the site's own code keeps, so that its database need not compute it for every reader (thesis §6.3): votes of stories
 -- and comments, hotness. Triggers stand for that code: a few statements at each write, in the same transaction. The reads
--- stay as they are; four of the views below them look up what is kept, and one is written so that it begins at its reader.
+-- stay as they are; four of the views below them look up the counters, and one is written so that it begins at its reader.
 -- Votes and tags are only ever added by this site.
 --
--- Not kept: the line of the front page that has no id (the sum of all stories that are merged into none).
+-- Not counted: the line of the front page that has no id (the sum of all stories that are merged into none).
 CREATE TABLE story_counters (
     story_id int PRIMARY KEY, upvotes bigint, downvotes bigint, hotness bigint
 ) WITH (fillfactor = 70);

@@ -30,7 +30,7 @@ class Visitor:
     new: int = 0
 
 
-#: By the name under which latencies are told.
+#: By the name under which latencies are reported.
 Page = Callable[[Visitor], Visit]
 
 
