@@ -71,7 +71,7 @@ class Checker:
         return [d for comparison in self.comparisons.values() for d in comparison.differences]
 
     async def compare_round(self, new_keys: int) -> None:
-        """Compare every key that was read before, which must have been kept right, and `new_keys` more of each view."""
+        """Compare every key that was read before, and `new_keys` more of each view."""
         for view in VIEWS:
             drawn = (view.parameters(self._random, self._size) for _ in range(new_keys))
             self._reads += [(view, parameters) for parameters in drawn if (view, parameters) not in self._reads]

@@ -16,7 +16,7 @@ CREATE TABLE stories (
     url text,
     author text COLLATE "C" NOT NULL REFERENCES users (name),
     created_at timestamptz NOT NULL DEFAULT now(),
-    -- The sum of its votes, kept by the application in the transaction of each vote.
+    -- The sum of its votes, maintained by the application in the transaction of each vote.
     score integer NOT NULL DEFAULT 0,
     removed boolean NOT NULL DEFAULT false
 );

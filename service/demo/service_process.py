@@ -19,7 +19,7 @@ import httpx
 from service.demo.views import VIEWS
 from service.web.auth.tokens import entry_text
 
-#: Processes that were told to stop have this long.
+#: Time for processes to stop after SIGTERM.
 _STOP_S = 15.0
 _START_S = 60.0
 

@@ -17,7 +17,7 @@ class Visitors:
         self._interval = 1 / per_second
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
-        #: What the newest failed read was told.
+        #: Error of the newest failed read.
         self.last_failure = ""
 
     def start(self) -> None:

@@ -54,7 +54,7 @@ def merged_errors(*of_processes: Iterable[dict[str, str]], most: int = 50) -> li
 
 
 _OWN_COLUMNS = frozenset({"event", "level", "timestamp", "process", "exception"})
-#: Characters kept of a long traceback's begin, and of its end.
+#: Characters logged of a long traceback's begin, and of its end.
 _TRACE_HALF = 4000
 #: One for each process, like its log.
 RECENT_ERRORS = RecentErrors()

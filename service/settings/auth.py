@@ -36,7 +36,7 @@ class JwtSettings(Section):
         parts = urlsplit(url or "")
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK
         if url is not None and not (local or (parts.scheme == "https" and parts.hostname)):
-            raise ValueError("it must be https, since whoever can change the keys can create tokens")
+            raise ValueError("it must be https, since anyone who can change the keys can create tokens")
         if parts.username is not None or parts.password is not None:
             raise ValueError("it must not contain a password")
         return url

@@ -1,7 +1,7 @@
 """Protection of the connections to the upstream, by its URLs: TLS, and verification of the server.
 
 The defaults of libpq (``sslmode=prefer``) and of MySQL's clients (``ssl-mode=preferred``) use TLS if the server offers
-it and verify no certificate, so that whoever can intercept packets can answer in the server's place. They remain the
+it and verify no certificate, so that anyone who can intercept packets can answer in the server's place. They remain the
 defaults here, since managed databases have authorities that systems do not trust; a URL without a choice causes a
 warning.
 

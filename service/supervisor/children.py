@@ -1,4 +1,4 @@
-"""A child process, kept alive: started, started again with growing pauses when it dies or hangs, and stopped.
+"""Supervision of a child process: started, started again with growing pauses when it dies or hangs, and stopped.
 
 *Invariants*: a child never outlives its parent (`service.protocol.child`). One that does not beat
 (`service.protocol.liveness`) is ended.
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 STEADY_S = 30.0
 #: A child that does not beat for so long hangs.
 WATCHDOG_S = 10.0
-#: One that is told to show where it hangs has this long; then it is ended.
+#: Time for a child to print its stacks; then it is ended.
 _SHOW_S = 1.0
 #: Several beats: on a busy machine one may be late.
 _SILENT_S = 5.0
@@ -40,7 +40,7 @@ class StartError(Exception):
 
 
 class Child:
-    """One child process, kept alive.
+    """One supervised child process.
 
     State: `process` is the running one, or the last; `restarts` counts those after the first, `hangs` those that were
     ended since they did not beat for `watchdog_s` (0: they never are). `configuration` is what the next one is given.
@@ -112,7 +112,7 @@ class Child:
 
     async def _spawn(self) -> StartReport:
         self.process = process = await asyncio.create_subprocess_exec(
-            # The name is for whoever looks at the processes.
+            # The name is for lists of processes.
             sys.executable,
             "-P",
             "-m",
@@ -155,7 +155,7 @@ class Child:
 
         listening = asyncio.create_task(listen())
         try:
-            # Whoever the process has started may hold its output open for longer than it runs.
+            # Processes that it has started may hold its output open for longer than it runs.
             await asyncio.wait({gone, listening}, return_when=asyncio.FIRST_COMPLETED)
             return await gone
         finally:

@@ -1,4 +1,4 @@
-"""The two ports of a service: bound before any child runs, so that a port in use is told at once.
+"""The two ports of a service: bound before any child runs, so that a port in use is reported at once.
 
 Not here: what answers them (`service.supervisor.admin.port`; `service.worker.process`,
 `service.supervisor.fleet.gateway_metrics`).

@@ -2,8 +2,8 @@
 
 Invariants: the sockets are bound before any child runs; the run directory is gone when the supervisor is.
 
-Not here: the admin routes (`admin`); what the children do (`service.engine.process`, `service.worker.process`); how
-they are kept (`children`).
+Not here: the admin routes (`admin`); the children's work (`service.engine.process`, `service.worker.process`), their
+supervision (`children`).
 """
 
 import asyncio

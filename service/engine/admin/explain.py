@@ -1,4 +1,4 @@
-"""How views are kept, as the engine's graph shows it: nodes, what is partial and why, lookups, missing indexes.
+"""Materialization of views in the engine's graph: nodes, partial ones and the reason, lookups, missing indexes.
 
 Not here: making the graph (`dataflow.engine.graph`), SQL of lookups (`dataflow.lookups`).
 """
@@ -27,7 +27,7 @@ Node = SourceNode | Stored
 
 
 def explain(plan: planned.ViewPlan, catalog: Catalog, running: Graph | None, leaf: Leaf | None = None) -> Plan:
-    """How a view is, or would be, kept. `running` is the engine's graph, `leaf` the view's there if it is installed.
+    """Explain a view, installed or not. `running` is the engine's graph, `leaf` the view's there if it is installed.
     What its nodes have counted is not in it."""
     view = plan.view
     if isinstance(view, RefreshView):

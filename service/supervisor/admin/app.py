@@ -219,7 +219,7 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
         state = await readiness.now()
         ill = not state.streaming or state.building or state.quarantined or state.broken
         ok = state.ready and not (strict and ill)
-        # Who has no token is told no names of views.
+        # Without a token, no names of views are returned.
         said = {"ready": ok} if request.scope.get(ANONYMOUS) else state.model_dump()
         return JSONResponse(said, 200 if ok else 503, headers={"cache-control": "no-store"})
 

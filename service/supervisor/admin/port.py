@@ -22,7 +22,7 @@ from service.web.messages import App
 
 #: Of the admin port: this process has other things to do than to hold those of strangers.
 ADMIN_CONNECTIONS = 200
-#: However many connections strangers hold: whoever looks after the service must not take it for dead.
+#: However many connections strangers hold: probes must not take the service for dead.
 _ALWAYS_SERVED = frozenset({"/livez", "/readyz", "/metrics"})
 
 

@@ -90,7 +90,7 @@ function showTiles(ready, views, stats) {
 
 const COLUMNS = [
   ["view", "", (view) => make("button", { class: "link", click: () => chooseView(view.name) }, view.name)],
-  ["kept", "Tier: maintained incrementally; run again after a change that may affect it; or expiring.",
+  ["tier", "Tier: maintained incrementally; run again after a change that may affect it; or expiring.",
     (view) => view.tier === "incremental" ? `incremental, ${view.materialization}` : view.tier ?? "–"],
   ["status", "", (view) => make("span", { class: view.status === "broken" ? "broken" : "" }, view.replacing ? "being replaced" : view.status)],
   ["keys", "In memory.", (view) => count(view.counters.covered_keys)],

@@ -17,7 +17,7 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
-#: These hold nothing of the service's own: whoever reaches the port may see them.
+#: These hold nothing of the service's own: anyone who reaches the port may see them.
 CONSOLE_PATHS = frozenset({"/", *(f"/console/{name}" for name in _PARTS)})
 
 

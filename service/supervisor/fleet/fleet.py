@@ -1,6 +1,6 @@
 """The pods of a gateway, as its admin port needs them: all of them as one `Control`, looked after.
 
-*Invariants*: whoever asks how the service is does not wait for a pod: that is found out here, again and again. Where
+*Invariants*: requests for the service's state do not wait for a pod: it is polled here. Where
 the pods are may change at any time; pods that stay are the same objects.
 
 Not here: reading the settings anew (`service.settings.gateway_file`); the routes (`app`).

@@ -1,11 +1,10 @@
 """Changes of views, sent to pods that have missed them.
 
-*Theory*: of what the pods that are there know of a name, the latest change is what all are to have
-(`service.supervisor.admin.latest_change`). So it does not matter who was away, for how long, which gateway was told, or
-how often this is done.
+*Theory*: every pod must have the latest change of each name that any reachable pod knows
+(`service.supervisor.admin.latest_change`). So absences, the gateway of a change and repetitions do not matter.
 
-*Invariants*: a pod is told only what is later than what it knows, and decides that itself. What it refuses is said
-once, and tried again after a while. The pods are ready: one that is starting may not know yet what it has.
+*Invariants*: a pod gets only changes that are later than its own, and decides that itself. A refusal is logged once and
+retried after a while. The pods are ready: one that is starting may not know its changes yet.
 
 Not here: changes as they are made (`service.supervisor.admin.registration`).
 """

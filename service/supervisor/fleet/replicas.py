@@ -3,9 +3,9 @@
 Each key has a replica of its own, where it is read as long as that is there (`service.gateway.pods`).
 
 *Invariants*: what only one of them can answer for (an audit that it runs) is asked of the first one that is there, so
-mostly of the same; what all of them must know (a workload model) is told to all.
+mostly of the same; what all of them must know (a workload model) is sent to all.
 
-Not here: what is told to the pods of all shards, each for itself (`engines`, `service.supervisor.admin.registration`).
+Not here: operations on the pods of all shards, each for itself (`engines`, `service.supervisor.admin.registration`).
 """
 
 import asyncio
