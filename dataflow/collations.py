@@ -75,7 +75,7 @@ class Collation:
         self._contracted = _alternatives(contractions) if contractions else None
         self._pairs = _pairs(contractions) if contractions else None
         if contractions and (words.representatives.get(ord(_BREAK)) != "" or any(map(str.isascii, contractions))):
-            raise ValueError("contractions cannot be kept apart")
+            raise ValueError("contractions cannot be distinguished")
         space = words.unit_of(" ") if pad_space else [""] * words.levels
         #: By level: the weights of characters, and of a space where texts are padded.
         self._levels = [(words.symbols(level), pad) for level, pad in enumerate(space)]

@@ -31,7 +31,7 @@ _SMALL = 0.2
 _EARLY = 0.2
 #: A higher rent is not taken on only because the item came back.
 _GHOST_RENT = 2.0
-#: Rounds that an item can have paid in advance, if its rent is one at least; and the reads that are kept if it is less.
+#: Rounds that an item can have paid in advance, if its rent is one at least; and the reads counted if it is less.
 _ROUNDS = 3
 #: Rents below pay this: what is cheap to keep must become old, too.
 _LOWEST_RENT = 1 / 8

@@ -1,6 +1,6 @@
 """Numbers as MariaDB and MySQL compute them: quotients of DECIMALs, and what of a number is printed.
 
-*Theory* (``strings/decimal.c: do_div_mod``): digits are kept in groups of nine. A quotient has as many groups behind
+*Theory* (``strings/decimal.c: do_div_mod``): digits are stored in groups of nine. A quotient has as many groups behind
 the point as both operands have together, or one more if the wanted increment of digits is not among them; what is
 beyond is cut. Printing rounds half away from zero.
 """

@@ -1,4 +1,4 @@
-"""The state of STRING_AGG, ARRAY_AGG and the JSON aggregates: a histogram of rows of their columns, kept in order once
+"""The state of STRING_AGG, ARRAY_AGG and the JSON aggregates: a histogram of rows of their columns, sorted once
 somebody has asked for the list.
 
 A list's columns are its argument, further arguments and ORDER BY expressions, each once. Where ORDER BY leaves a choice

@@ -1,6 +1,6 @@
 """The state of COUNT, SUM, AVG, BOOL_AND and BOOL_OR: numbers that values are added to and removed from, exactly.
 
-A numeric's sum prints with the largest scale of its inputs, so sums are kept by scale: taking the last value of that
+A numeric's sum prints with the largest scale of its inputs, with a sum for each scale: taking the last value of that
 scale away makes the scale smaller, as in the upstream. Floats are summed as exact rationals and rounded once, when
 printed: the upstream's own answer depends on the order of rows, ours on the rows alone.
 

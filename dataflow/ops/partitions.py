@@ -76,7 +76,7 @@ class Partitioned:
         self._unset = (None,) * (len(column_types(relation)) - len(input_types))
         #: By the normal form of the partition columns.
         self.partitions: dict[Key, Partition] = {}
-        #: Partitions none of whose rows is kept.
+        #: Partitions without output rows.
         self._silent: dict[Key, None] = {}
         #: Input rows of all partitions, copies counted.
         self._row_count = 0

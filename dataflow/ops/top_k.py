@@ -44,7 +44,7 @@ class TopRows:
 
 
 class TopPartition:
-    """One partition's rows, kept in order: a row that comes or goes costs its search, not a sort."""
+    """One partition's rows in order: an inserted or deleted row costs its search, not a sort."""
 
     __slots__ = ("_ordered", "_top", "rows")
 
@@ -74,7 +74,7 @@ class TopPartition:
         self._ordered = []
 
     def output(self) -> Bag:
-        """The rows that are kept, in order."""
+        """The first rows, in order."""
         if len(self._ordered) != len(self.rows):
             raise InvariantViolation("a row's count in its partition is negative")
         kept: Bag = {}

@@ -1,8 +1,8 @@
-"""Fewer, larger keys: a view ``a = :a AND b = :b`` kept by ``a`` alone, where few rows have the same ``a``.
+"""Fewer, larger keys: a view ``a = :a AND b = :b`` materialized by ``a`` alone, where few rows have the same ``a``.
 
-Who asks for one pair asks for others with the same ``a`` soon (what has this reader voted for, saved, hidden: of each
-story of a list). Kept by pairs, each is a key of its own, looked up and kept even where it has no row; kept by ``a``,
-all of them are there once one was read. Reads pick their rows of a key, which are sorted by the other columns.
+A client that reads one pair soon reads others with the same ``a`` (has this reader voted for, saved or hidden it, for
+each story of a list). By pairs, each is a key of its own, looked up and cached even without a row; by ``a``, one read
+fills all of them. Reads pick their rows of a key, which are sorted by the other columns.
 
 *Invariant*: each read is answered as before.
 
@@ -22,7 +22,7 @@ _BOOL = SqlType("bool", "bool")
 
 
 def with_coarser_key(view: View, catalog: Catalog) -> View:
-    """The view, kept by the one of its parameters with the fewest keys whose rows are still few, if there is one."""
+    """The view, by the one of its parameters with the fewest keys whose rows are still few, if there is one."""
     chain = view.relation
     if not isinstance(chain, Chain) or len(view.parameters) < 2 or not _picks_rows(view):
         return view

@@ -1,4 +1,4 @@
-"""About how large a relation is, by the upstream's statistics: for people, and for views that are kept whole.
+"""About how large a relation is, by the upstream's statistics: for people, and for fully materialized views.
 
 The estimates are upper bounds of a kind: filters are taken to keep every row, groups to be as many as rows, joins by
 equality to have as many rows as their largest input. Where the upstream's planner was asked about a lookup of
@@ -74,7 +74,7 @@ def estimated_bytes(relation: Relation, catalog: Catalog, sizes: Sizes = _NOTHIN
     row = row_bytes(("",) * len(column_types(relation))) + _texts_bytes(relation, sizes)
     kept = rows * (row + _ENTRY_BYTES)
     if isinstance(relation, Window | TopK):
-        # Their input rows are kept too.
+        # Their input rows are materialized too.
         below = estimated_rows(relation.input, catalog, sizes)
         kept += (below or 0) * row
     return kept

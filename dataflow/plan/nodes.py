@@ -266,7 +266,7 @@ class View:
 
     @property
     def storage_order(self) -> tuple[OrderTerm, ...]:
-        """The order in which a key's rows are kept: ORDER BY, behind the column of a range, if there is one; or the
+        """The order in which a key's rows are stored: ORDER BY, behind the column of a range, if there is one; or the
         columns by which rows are picked."""
         if self.within:
             return tuple(OrderTerm(p.column) for p in self.within)

@@ -1,6 +1,6 @@
 """A plan for people: what its columns are called and what its steps do.
 
-Not here: how the steps are kept (`explain`), expressions (`render`).
+Not here: the steps' materialization (`explain`), expressions (`render`).
 """
 
 from collections.abc import Callable, Sequence

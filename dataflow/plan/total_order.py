@@ -1,7 +1,7 @@
 """The end of a view's ORDER BY: a unique key of the table that it orders by, so that few rows tie and a page can end
 between any two of them.
 
-Not here: whether a key's rows are kept in parts (`dataflow.engine.graph`).
+Not here: whether a key's rows are materialized in parts (`dataflow.engine.graph`).
 """
 
 from collections.abc import Sequence

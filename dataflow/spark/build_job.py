@@ -100,7 +100,7 @@ def _job(told: Mapping[str, Any]) -> BuildJob:
 
 
 def _wanted(told: Mapping[str, Any]) -> WantedRelation:
-    # Whoever writes to this process's standard input is who started it.
+    # Only the process that started this one writes to its standard input.
     relation, table = pickle.loads(base64.b64decode(told["pickle"]))
     if not isinstance(relation, Chain | Aggregate) or not isinstance(table, Table):
         raise TypeError("no relation")

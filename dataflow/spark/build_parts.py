@@ -87,7 +87,7 @@ class _Told:
         self._file.flush()
 
     def close(self) -> None:
-        """The file is closed by whoever opened it."""
+        """The file is closed where it was opened."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which files a build makes, and what each is read from: decided once, and kept beside the files.
+"""Plan of a build: its files and the source of each, decided once and stored beside the files.
 
 Who goes on with an interrupted build must cut the tables as they were cut before, however they have grown since.
 

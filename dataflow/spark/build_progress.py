@@ -41,7 +41,7 @@ def _write(line: Mapping[str, object]) -> None:
         while data:
             data = data[os.write(_STANDARD_OUTPUT, data) :]
     except OSError:
-        # Nobody listens any more; whoever started the job ends it, if it is to end.
+        # Nobody reads any more; the process that started the job ends it, if it is to end.
         return
 
 

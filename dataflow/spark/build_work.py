@@ -82,7 +82,7 @@ class BuildWork:
         """Spark's tasks that are done, of those that this run needs."""
         if self._spark is None:
             return 0, self._tasks
-        # When Java ends, whoever waits for its answers says so; Py4j raises all kinds of errors then.
+        # When Java ends, waits for its answers fail; Py4j raises all kinds of errors then.
         with suppress(Exception):
             self._done = self._completed(self._spark)
         return min(self._done, self._tasks), self._tasks

@@ -60,7 +60,7 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write it at once: whoever looks sees all of it or none."""
+    """Write it at once: readers see all of it or none."""
     write_json(folder / NAME, {"format": FORMAT, **asdict(manifest)})
 
 

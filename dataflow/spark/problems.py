@@ -9,13 +9,13 @@ import json
 import re
 from typing import Final
 
-#: Stands before a problem that a task told the driver of, in the middle of whatever Spark wraps around it.
+#: Marks a problem that a task reported to the driver, inside the message that Spark makes of it.
 _MARK: Final = "upquery-problem:"
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*?\}):end", re.DOTALL)
 
 
 class SparkProblem(Exception):
-    """Something that users can be told. `code` is stable; `retryable`: the same might go well another time."""
+    """A problem for users. `code` is stable; `retryable`: the same might go well another time."""
 
     def __init__(self, code: str, detail: str, hint: str = "", retryable: bool = False) -> None:
         super().__init__(code, detail, hint, retryable)
@@ -41,7 +41,7 @@ class RequirementMissing(SparkProblem):
 
 
 def found_in(text: str) -> SparkProblem | None:
-    """The problem that a task told of in this text (Spark's message about a task that failed), if there is one."""
+    """The problem that a task reported in this text (Spark's message about a task that failed), if there is one."""
     found = None
     for match in _MARKED.finditer(text):
         try:

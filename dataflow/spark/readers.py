@@ -33,7 +33,7 @@ _LOST_HINT = "The snapshot ends with them. Begin again with a new one."
 
 @dataclass(frozen=True, slots=True)
 class SnapshotServer:
-    """Whoever answers at a socket. Everything raises SparkProblem."""
+    """Client of the process behind a socket. All methods raise SparkProblem."""
 
     path: str
 

@@ -30,7 +30,7 @@ _NEEDED = {
     "pyarrow": ((17, 0), "how Spark's rows reach Python"),
 }
 _INSTALL = "Install the extra: pip install 'upquery[spark]'."
-#: How often a task is tried. (Spark's local masters try once unless told.)
+#: How often a task is tried. (Spark's local masters try once by default.)
 ATTEMPTS = 4
 _LOCAL = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 
@@ -84,7 +84,7 @@ def session(
     log_level: str = "OFF",
 ) -> "SparkSession":
     """The session of this process, made if there is none. `memory` is the JVM's heap, as Spark writes it; `conf` are
-    further settings of Spark's. Under ``spark-submit`` the master and the memory are what that was told.
+    further settings of Spark's. Under ``spark-submit`` the master and the memory are its arguments.
 
     Raises RequirementMissing (never here), SparkProblem (Spark did not start).
     """

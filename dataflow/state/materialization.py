@@ -1,8 +1,8 @@
 """Known rows of a relation, indexed, with the coverage of each column set that upqueries ask for:
 of whole keys, and of intervals of a key's rows in some order.
 
-*Invariants*: I1 (a covered key's rows are exactly the relation's) is kept by the callers' obligations below; I2 (a
-known row is under at least one covered key) by this class: whoever adds a row asks `is_known` first.
+*Invariants*: I1 (a covered key's rows are exactly the relation's) is ensured by the callers' obligations below; I2 (a
+known row is under at least one covered key) by this class: callers check `is_known` before they add a row.
 
 Not here: how a hole is filled (`engine.upquery`), what depends on a covered key (`engine.evictions`).
 """
@@ -134,7 +134,7 @@ class Materialization:
             self._row_bytes -= rows_bytes((row,), self.own_from)
 
     def _insert(self, row: Row, times: int) -> bool:
-        """Return whether it is new. Whoever calls it measures what is."""
+        """Return whether it is new. The caller measures new rows."""
         self.row_count += times
         new = False
         for index in self.indexes.values():
@@ -142,7 +142,7 @@ class Materialization:
         return new
 
     def _delete(self, row: Row, times: int) -> bool:
-        """Return whether none is left. Whoever calls it measures what is gone."""
+        """Return whether none is left. The caller measures removed rows."""
         self.row_count -= times
         gone = False
         for index in self.indexes.values():
@@ -154,7 +154,7 @@ class Materialization:
         self._row_bytes += state_bytes
 
     def replace(self, before: Row, after: Row) -> None:
-        """Stores a known row instead of another; each is there once. Of about the same size, or `grow` is told."""
+        """Stores a known row instead of another; each occurs once. If the sizes differ, the caller calls `grow`."""
         for index in self.indexes.values():
             bucket = index.buckets.get(index.key_of(after))
             if bucket is not None and before in bucket:
@@ -208,7 +208,7 @@ class Materialization:
 
     def take_over(self, other: "Materialization") -> None:
         """Knows exactly what another one knows, which has all of these indexes and must not be used any more. What is
-        covered here stays so. Whoever holds this one, or an index of it, need not be told."""
+        covered here stays so. References to this one, or to an index of it, remain valid."""
         for columns, index in self.indexes.items():
             index.take_over(other.indexes[columns])
         self.row_count, self._row_bytes = other.row_count, other._row_bytes

@@ -12,7 +12,7 @@ trap 'rm -rf "$wheels"' EXIT
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
 python=${PYTHON:-python3}
-# The installer stays outside: whoever gets in finds none.
+# The installer stays outside: an intruder finds none.
 "$python" -m venv --without-pip "$prefix"
 "$python" -m pip wheel --quiet --no-deps --wheel-dir "$wheels" "$sources"
 set -- "$wheels"/upquery-*.whl

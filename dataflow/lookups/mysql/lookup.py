@@ -3,7 +3,7 @@ is PostgreSQL's).
 
 Keys are looked for by IN, of rows if they have several columns: ranges of an index, as long as a list is not too long
 (`CHUNK`; MariaDB makes a table of 1000 and more, and may then scan ours). Several lists are a UNION ALL, since keys are
-distinct; groups of state rows are then put together by whoever reads them. Groups of state rows are kept apart by the
+distinct; groups of state rows are then merged by the reader. Groups of state rows are distinguished by the
 bytes of their texts, since a collation takes several texts for one.
 
 The columns' texts are those of `lookup_columns`, but for floats, which come as doubles, and conditions, which are 1 and

@@ -127,7 +127,7 @@ class _StateColumns:
         self.grouped: dict[str, None] = {}
 
     def add_group(self, columns: Columns) -> None:
-        """The group columns; equal values are kept apart by their texts."""
+        """The group columns; equal values are distinguished by their texts."""
         for c in columns:
             self._add_value(ColumnRef(c, self._chain.columns[c].type))
 

@@ -28,6 +28,6 @@ def held(source: Source) -> Block:
 
 def by_parts(source: Source, key: Columns) -> Source:
     """A view's relation. Of a table that can be looked up by some columns of the key only, a block holds the rows that
-    they bring, and gives those of the whole key; else all of the table would be kept."""
+    they bring, and gives those of the whole key; else all of the table would be materialized."""
     part = coverable(source, key)
     return held(source) if isinstance(source, Chain) and part and part != key else source

@@ -1,4 +1,4 @@
-"""A filter goes down to the input whose columns it reads: only rows that somebody needs are looked up and kept."""
+"""Filters move to the input whose columns they read: only rows that are needed are looked up and materialized."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -122,7 +122,7 @@ def _notes(log: LogSummary, measured: Measured | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The sample with sizes, without views that are kept whole: their reads are so many, and so many hits (`whole`).
+    """The sample with sizes, without fully materialized views: their reads are so many, and so many hits (`whole`).
     `warm`: reads of the second half; `needed`: LRU's distances among all keys."""
 
     log: LogSummary
@@ -176,7 +176,7 @@ class _Found:
         )
 
     def _with_whole(self, there: NDArray[np.bool_], weight: Floats, part: float) -> float:
-        """The hit rate of these reads and of that part of the reads of views that are kept whole."""
+        """The hit rate of these reads and of that part of the reads of fully materialized views."""
         reads, hits = self.whole
         total = float(weight.sum()) + part * reads
         return (float(weight @ there) + part * hits) / total if total else 0.0

@@ -1,6 +1,6 @@
 """Inner keys that keys of views need, and may share: rows of joined tables, say.
 
-*Theory*: an inner key comes with the first key that reads it and stays while anything that is kept depends on it, so
+*Theory*: an inner key comes with the first key that reads it and stays while anything materialized depends on it, so
 few keys of views can hold much of what is inside, and what filling one costs depends on what the others hold. Which
 inner keys each needs was measured (`InnerKeys`); a replay counts who does (`Holding`).
 

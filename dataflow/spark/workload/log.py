@@ -33,7 +33,7 @@ SCHEMA = (
 _LEAST_CAP = 64
 #: Of a class of keys that is too large to rank, so many times the keys that are wanted are looked at.
 _OVERSAMPLED = 8
-#: Counts above that are told in groups of so many a doubling.
+#: Larger counts are grouped, so many groups a doubling.
 _EXACT_COUNTS = 1000
 _GROUPS_A_DOUBLING = 64
 
@@ -309,7 +309,7 @@ def _classes(cells: Sequence[Any]) -> list[_Class]:
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """Keys of the sample, and how many reads of each are kept."""
+    """Keys of the sample, and the number of sampled reads of each."""
 
     keys: Keys
     cap: int

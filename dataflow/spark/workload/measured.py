@@ -5,7 +5,7 @@ saved before.
 
 *Theory*: bytes belong to keys or are fixed. Rows of a view are its own; a node's state belongs to all views above it,
 as many keys as each has; what the documents give to nobody (pages of the leaf store that are half full, what the policy
-holds) belongs to keys in proportion. What is kept whole is fixed.
+holds) belongs to keys in proportion. Full materializations are fixed.
 
 *Invariants*: fixed bytes and those of all keys add up to what is used.
 
@@ -38,9 +38,9 @@ class MeasuredView:
     whole: bool
     keys: int
     key_bytes: float | None
-    #: The share of that which is kept inside, where other keys may need it too.
+    #: The share of that in inner nodes, where other keys may need it too.
     inner_share: float
-    #: Whether its rows are looked up themselves, not derived from what is kept inside.
+    #: Whether its rows are looked up themselves, not derived from inner nodes.
     looked_up: bool
     #: Since the engine began: reads, keys filled and forgotten for want of memory, changed rows, lookups.
     hits: int

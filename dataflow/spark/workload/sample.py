@@ -4,7 +4,7 @@
 of keys, chosen by their hash, and scales distances up. With skewed reads much of its error is whether the few hottest
 keys are in the sample. Here keys are put in classes by how often they were read, and each class has a rate of its
 own: all keys of small classes are in, few of large ones. A key then stands for `scale` keys, so its bytes count that
-often. Of a key that is read all the time not each read is needed: one that is kept stands for `times`.
+often. Of a key that is read all the time not each read is needed: a sampled one stands for `times`.
 
 *Invariants*: the scales of a class add up to its keys, as far as the log is known. Reads are in order of their time.
 
