@@ -56,7 +56,7 @@ from service.supervisor.admin.merge import (
     merged_view,
     merged_views,
 )
-from service.supervisor.admin.registration import Registering, is_away, told
+from service.supervisor.admin.registration import Registering, answer_of, is_away
 
 R = TypeVar("R")
 #: Texts of a view's parameters.
@@ -93,7 +93,7 @@ class Engines(DelegatedOperations):
 
     async def _reachable(self, operation: Operation[R]) -> list[R]:
         """Replies of all engines that can be reached. Raises ApiError if none can, or if one refuses."""
-        answers = [answer for _, answer in await asyncio.gather(*(told(e, operation) for e in self._everyone))]
+        answers = [answer for _, answer in await asyncio.gather(*(answer_of(e, operation) for e in self._everyone))]
         failed = [answer for answer in answers if isinstance(answer, ApiError)]
         replies = [answer for answer in answers if not isinstance(answer, ApiError)]
         refused = [error for error in failed if not is_away(error)]
@@ -176,7 +176,7 @@ class Engines(DelegatedOperations):
     async def _evicted(self, wanted: EvictKeys) -> list[Evicted]:
         """Replies of the engines that have the view: an ad-hoc view is not at all of them. Raises ApiError if no engine
         has evicted anything."""
-        answers = [answer for _, answer in await asyncio.gather(*(told(e, Evict(wanted)) for e in self._everyone))]
+        answers = [answer for _, answer in await asyncio.gather(*(answer_of(e, Evict(wanted)) for e in self._everyone))]
         failed = [answer for answer in answers if isinstance(answer, ApiError)]
         done = [answer for answer in answers if not isinstance(answer, ApiError)]
         refused = [e for e in failed if e.code != "view_not_found" and not self._registering.may_miss(e)]

@@ -94,7 +94,7 @@ class Registering:
     async def _reachable(self, everyone: Sequence[Control], operation: Operation[R]) -> list[tuple[Control, R]]:
         """Engines with their replies. Raises ApiError if none replies, or one that must: a change that it misses would
         have to be undone."""
-        answers = await asyncio.gather(*(told(each, operation) for each in everyone))
+        answers = await asyncio.gather(*(answer_of(each, operation) for each in everyone))
         failed = [answer for _, answer in answers if isinstance(answer, ApiError)]
         fatal = [error for error in failed if not self.may_miss(error)]
         there = [(each, answer) for each, answer in answers if not isinstance(answer, ApiError)]
@@ -112,9 +112,9 @@ class Registering:
         waiting = list(before.engines)
         # Most engines refuse the same: the first one is alone.
         while waiting and not _done(answers) and self._refusal(answers, change) is None:
-            answers.append(await told(waiting.pop(0), change))
+            answers.append(await answer_of(waiting.pop(0), change))
         if self._refusal(answers, change) is None:
-            answers += await asyncio.gather(*(told(each, change) for each in waiting))
+            answers += await asyncio.gather(*(answer_of(each, change) for each in waiting))
         refusal = self._refusal(answers, change)
         if refusal is not None:
             engines = [each for each, answer in answers if not isinstance(answer, ApiError) or is_away(answer)]
@@ -164,15 +164,15 @@ async def _latest_change(known: Sequence[tuple[Control, Changes]], name: str) ->
 
 async def _undone(engines: Sequence[Control], undo: Operation[object], name: str) -> None:
     """Logs where it fails. (An engine that is looked after and does not reply gets the change later.)"""
-    for _, error in await asyncio.gather(*(told(each, undo) for each in engines)):
+    for _, error in await asyncio.gather(*(answer_of(each, undo) for each in engines)):
         if not isinstance(error, ApiError) or (isinstance(undo, RemoveView) and error.code == "view_not_found"):
             continue
         if not isinstance(undo, SettleView) or not error.retryable:
             log.error("a view is not the same everywhere; put it again", view=name, reason=str(error))
 
 
-async def told(each: Control, operation: Operation[R]) -> Answer[R]:
-    """An engine, with its reply or its ApiError."""
+async def answer_of(each: Control, operation: Operation[R]) -> Answer[R]:
+    """Call an engine; return it with its reply or its ApiError."""
     try:
         return each, await each.call(operation)
     except ApiError as error:

@@ -18,7 +18,7 @@ import structlog
 from service.ground.errors import ApiError
 from service.protocol.admin_operations import ListChanges, SettleView, ViewChange
 from service.supervisor.admin.latest_change import Changes, latest
-from service.supervisor.admin.registration import is_away, told
+from service.supervisor.admin.registration import answer_of, is_away
 from service.supervisor.fleet.pods import Pod
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ class Reconciler:
     async def round(self, pods: Sequence[Pod]) -> int:
         """Sends each pod the changes that it lacks; returns their number."""
         there = [pod for pod in pods if pod.is_there]
-        answers = await asyncio.gather(*(told(pod, ListChanges()) for pod in there))
+        answers = await asyncio.gather(*(answer_of(pod, ListChanges()) for pod in there))
         known = {
             pod.address: own for pod, (_, own) in zip(there, answers, strict=True) if not isinstance(own, ApiError)
         }

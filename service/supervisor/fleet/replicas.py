@@ -19,7 +19,7 @@ from service.protocol.workload import Workload, WorkloadModel
 from service.supervisor.admin.delegation import DelegatedOperations
 from service.supervisor.admin.engines import KeyTexts
 from service.supervisor.admin.merge import merged_filling
-from service.supervisor.admin.registration import is_away, told
+from service.supervisor.admin.registration import answer_of, is_away
 from service.supervisor.fleet.pods import Pod
 
 R = TypeVar("R")
@@ -54,7 +54,7 @@ class Replicas(DelegatedOperations):
         await self._at_all(DropWorkload())
 
     async def _at_all(self, operation: Operation[R]) -> R:
-        answers = [answer for _, answer in await asyncio.gather(*(told(pod, operation) for pod in self.pods))]
+        answers = [answer for _, answer in await asyncio.gather(*(answer_of(pod, operation) for pod in self.pods))]
         failed = [answer for answer in answers if isinstance(answer, ApiError)]
         refused = [error for error in failed if not is_away(error)]
         done = [answer for answer in answers if not isinstance(answer, ApiError)]
