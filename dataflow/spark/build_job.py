@@ -52,8 +52,8 @@ class BuildJob:
 def read_job(text: str) -> BuildJob:
     """The job that a document describes. Raises SparkProblem."""
     try:
-        told = json.loads(text)
-        job = _job(told)
+        fields = json.loads(text)
+        job = _job(fields)
     except SparkProblem:
         raise
     except Exception:
@@ -82,29 +82,29 @@ _UPSTREAMS: dict[str, Callable[[Mapping[str, Any], str], BatchUpstream]] = {
 }
 
 
-def _job(told: Mapping[str, Any]) -> BuildJob:
-    snapshot, spark = told["snapshot"], told.get("spark", {})
+def _job(fields: Mapping[str, Any]) -> BuildJob:
+    snapshot, spark = fields["snapshot"], fields.get("spark", {})
     return BuildJob(
-        fingerprint=str(told["fingerprint"]),
-        out=Path(told["out"]),
-        upstream=_upstream(told["upstream"], str(snapshot["name"])),
+        fingerprint=str(fields["fingerprint"]),
+        out=Path(fields["out"]),
+        upstream=_upstream(fields["upstream"], str(snapshot["name"])),
         version=str(snapshot["version"]),
         bound=int(snapshot["bound"]),
-        relations=tuple(_wanted(relation) for relation in told["relations"]),
-        part_bytes=int(told.get("partition_bytes") or PART_BYTES),
-        parts=None if told.get("partitions") is None else int(told["partitions"]),
+        relations=tuple(_wanted(relation) for relation in fields["relations"]),
+        part_bytes=int(fields.get("partition_bytes") or PART_BYTES),
+        parts=None if fields.get("partitions") is None else int(fields["partitions"]),
         master=str(spark.get("master", "local[*]")),
         conf={str(name): str(value) for name, value in spark.get("conf", {}).items()},
-        finished=frozenset(map(str, told.get("finished", ()))),
+        finished=frozenset(map(str, fields.get("finished", ()))),
     )
 
 
-def _wanted(told: Mapping[str, Any]) -> WantedRelation:
+def _wanted(fields: Mapping[str, Any]) -> WantedRelation:
     # Only the process that started this one writes to its standard input.
-    relation, table = pickle.loads(base64.b64decode(told["pickle"]))
+    relation, table = pickle.loads(base64.b64decode(fields["pickle"]))
     if not isinstance(relation, Chain | Aggregate) or not isinstance(table, Table):
         raise TypeError("no relation")
-    return WantedRelation(str(told["id"]), relation, table)
+    return WantedRelation(str(fields["id"]), relation, table)
 
 
 __all__ = ["PART_BYTES", "BuildJob", "WantedRelation", "read_job"]

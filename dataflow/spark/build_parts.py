@@ -40,21 +40,21 @@ def write_part(path: Path, width: int, batches: Iterator[pa.RecordBatch]) -> Fil
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with temporary.open("wb") as file:
-                told = _Told(file)
-                rows = _write(told, schema(width), batches)
+                hashed = _HashedFile(file)
+                rows = _write(hashed, schema(width), batches)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-        part = FilePart(path.name, rows, told.sha256.hexdigest())
+        part = FilePart(path.name, rows, hashed.sha256.hexdigest())
         write_note(path, part)
         return part
 
 
-def _write(told: "_Told", of: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+def _write(hashed: "_HashedFile", of: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
     rows = 0
-    with pq.ParquetWriter(pa.PythonFile(told, mode="w"), of, compression="zstd", compression_level=1) as writer:
+    with pq.ParquetWriter(pa.PythonFile(hashed, mode="w"), of, compression="zstd", compression_level=1) as writer:
         group: list[pa.RecordBatch] = []
         for batch in batches:
             rows += batch.num_rows
@@ -67,8 +67,8 @@ def _write(told: "_Told", of: pa.Schema, batches: Iterator[pa.RecordBatch]) -> i
     return rows
 
 
-class _Told:
-    """A file that tells the bytes written to it. *State*: `sha256` of them."""
+class _HashedFile:
+    """A file with the hash of the bytes written to it, `sha256`."""
 
     closed = False
 

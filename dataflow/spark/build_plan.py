@@ -75,17 +75,17 @@ def _identity(job: BuildJob) -> dict[str, str]:
 def _kept(job: BuildJob) -> Plan | None:
     """The plan of an earlier run of this job."""
     try:
-        told = json.loads((job.out / NAME).read_text(encoding="utf-8"))
-        if {name: told[name] for name in _identity(job)} != _identity(job):
+        document = json.loads((job.out / NAME).read_text(encoding="utf-8"))
+        if {name: document[name] for name in _identity(job)} != _identity(job):
             return None
-        plan = {name: _relation_plan(job, one) for name, one in told["relations"].items()}
+        plan = {name: _relation_plan(job, one) for name, one in document["relations"].items()}
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return plan if set(plan) == {wanted.id for wanted in job.relations} else None
 
 
-def _relation_plan(job: BuildJob, told: Mapping[str, Any]) -> RelationPlan:
-    return RelationPlan(tuple(map(job.upstream.part, told["parts"])), told["buckets"])
+def _relation_plan(job: BuildJob, document: Mapping[str, Any]) -> RelationPlan:
+    return RelationPlan(tuple(map(job.upstream.part, document["parts"])), document["buckets"])
 
 
 def forget(folder: Path) -> None:

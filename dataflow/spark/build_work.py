@@ -91,8 +91,8 @@ class BuildWork:
         tracker = spark.sparkContext.statusTracker()
         done = 0
         for job in tracker.getJobIdsForGroup(None):
-            told = tracker.getJobInfo(job)
-            for stage in told.stageIds if told is not None else ():
+            progress = tracker.getJobInfo(job)
+            for stage in progress.stageIds if progress is not None else ():
                 info = tracker.getStageInfo(stage)
                 done += 0 if info is None else info.numCompletedTasks
         return done
@@ -194,9 +194,9 @@ def spark_problems() -> Iterator[None]:
 
 def in_our_words(message: str) -> SparkProblem:
     """The problem that a message of Spark's is about."""
-    told = found_in(message)
-    if told is not None:
-        return told
+    found = found_in(message)
+    if found is not None:
+        return found
     for pattern, problem in _KNOWN:
         if pattern.search(message):
             return problem

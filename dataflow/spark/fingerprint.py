@@ -18,11 +18,11 @@ def fingerprint(relations: Sequence[Chain | Aggregate], tables: Mapping[str, Tab
     """Fingerprint of these relations, in this order, over tables with these columns. Plans are frozen values all the
     way down, so that their ``repr`` is complete; statistics of tables are left out, which change while the tables do
     not."""
-    told = hashlib.sha256(f"upquery build {FORMAT}".encode())
+    digest = hashlib.sha256(f"upquery build {FORMAT}".encode())
     for relation in relations:
         table = tables[chain_of(relation).table]
-        told.update(f"\0{relation!r}\0{table.name}\0{table.columns!r}".encode())
-    return told.hexdigest()
+        digest.update(f"\0{relation!r}\0{table.name}\0{table.columns!r}".encode())
+    return digest.hexdigest()
 
 
 __all__ = ["FORMAT", "fingerprint"]

@@ -50,7 +50,7 @@ class RelationFiles:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A whole build. `version` is the snapshot's text (``pg_current_snapshot()``), `bound` a position that the stream
-    must have reached to have told of all that the snapshot sees, `snapshot` the name under which it was exported."""
+    must have reached to include all that the snapshot sees, `snapshot` the name under which it was exported."""
 
     fingerprint: str
     version: str
@@ -105,11 +105,11 @@ def verify_file(path: Path, part: FilePart) -> None:
 
 def digest(path: Path) -> str:
     """The SHA-256 of a file. Raises OSError."""
-    told = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_READ_BYTES):
-            told.update(block)
-    return told.hexdigest()
+            sha256.update(block)
+    return sha256.hexdigest()
 
 
 # --- parts of a build that has not ended ------------------------------------------------------------------------------

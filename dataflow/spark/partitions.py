@@ -72,7 +72,7 @@ def table_of(connection: psycopg.Connection, name: str) -> Table:
     with problems():
         rows = connection.execute(_COLUMNS, [name]).fetchall()
     if not rows:
-        raise SparkProblem("upstream_changed", "The table is not there.", "Give its name with its schema.")
+        raise SparkProblem("upstream_changed", "The table does not exist.", "Give its name with its schema.")
     columns = [
         Column(
             column,

@@ -43,23 +43,23 @@ class SnapshotServer:
 
     def require(self, version: str) -> None:
         """Check that the readers' snapshot is of this version."""
-        if self._told({"ask": "version"}) != version:
-            detail = "The snapshot is not of the version that it was said to be."
+        if self._text({"ask": "version"}) != version:
+            detail = "The snapshot is not of the announced version."
             raise SparkProblem("snapshot_lost", detail, retryable=True)
 
     def table(self, name: str) -> Table:
         """The table of that qualified name."""
-        told = self._told({"ask": "table", "table": name})
-        if told is None:
-            raise SparkProblem("upstream_changed", "The table is not there.", "Give its name with its database.")
+        text = self._text({"ask": "table", "table": name})
+        if text is None:
+            raise SparkProblem("upstream_changed", "The table does not exist.", "Give its name with its database.")
         # Who may listen at this socket may read this user's files.
-        table = loads(b64decode(told))
+        table = loads(b64decode(text))
         assert isinstance(table, Table)
         return table
 
     def size(self, table: str) -> int:
         """How many bytes a table takes, by the server's estimate."""
-        return int(self._told({"ask": "size", "table": table}) or 0)
+        return int(self._text({"ask": "size", "table": table}) or 0)
 
     def bounds(self, table: str, column: str) -> tuple[int, int] | None:
         """The least and the greatest value of a column of integers; None if there is no row."""
@@ -67,8 +67,8 @@ class SnapshotServer:
         (first, last) = self._row({"sql": sql, "types": ["int8", "int8"], "names": ["first", "last"]})
         return None if first is None or last is None else (int(first), int(last))
 
-    def _told(self, question: Mapping[str, Any]) -> str | None:
-        (found,) = self._row({**question, "names": ["told"]})
+    def _text(self, question: Mapping[str, Any]) -> str | None:
+        (found,) = self._row({**question, "names": ["answer"]})
         return found
 
     def _row(self, question: Mapping[str, Any]) -> tuple[str | None, ...]:

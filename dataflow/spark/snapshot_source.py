@@ -143,8 +143,8 @@ def _upstream(options: MutableMapping[str, str]) -> BatchUpstream:
 def _reader(options: MutableMapping[str, str]) -> UpqueryReader:
     upstream = _upstream(options)
     if "relation" in options:
-        told = json.loads(options["relation"])
-        return UpqueryReader(upstream, told["names"], told["statements"])
+        relation = json.loads(options["relation"])
+        return UpqueryReader(upstream, relation["names"], relation["statements"])
     if "table" not in options:
         raise ValueError("the option table is missing")
     try:

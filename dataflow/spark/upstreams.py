@@ -73,7 +73,7 @@ class BatchUpstream(Protocol):
         """The statements of a lookup of everything of `relation` that see nothing but `part` of the table."""
         ...
 
-    def part(self, told: Sequence[Mapping[str, Any]]) -> Part:
+    def part(self, fields: Sequence[Mapping[str, Any]]) -> Part:
         """A part of which each range was made a dictionary."""
         ...
 
@@ -104,9 +104,9 @@ class PostgresBatchUpstream:
     def ranged(self, relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
         return partitions.ranged(relation, table, [of for of in part if isinstance(of, Range)])
 
-    def part(self, told: Sequence[Mapping[str, Any]]) -> Part:
+    def part(self, fields: Sequence[Mapping[str, Any]]) -> Part:
         """A part of which each range was made a dictionary."""
-        return tuple(Range(**one) for one in told)
+        return tuple(Range(**one) for one in fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class PostgresBatchConnection:
         with problems():
             row = self.connection.execute("SELECT pg_catalog.pg_current_snapshot()::text").fetchone()
             if row is None or row[0] != version:
-                detail = "The snapshot is not of the version that it was said to be."
+                detail = "The snapshot is not of the announced version."
                 raise SparkProblem("snapshot_lost", detail, retryable=True)
             if tables:
                 self.connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE".encode())
@@ -161,9 +161,9 @@ class ReadersUpstream:
     def ranged(self, relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
         return key_ranges.ranged(relation, table, [of for of in part if isinstance(of, KeyRange)])
 
-    def part(self, told: Sequence[Mapping[str, Any]]) -> Part:
+    def part(self, fields: Sequence[Mapping[str, Any]]) -> Part:
         """A part of which each range was made a dictionary."""
-        return tuple(KeyRange(**one) for one in told)
+        return tuple(KeyRange(**one) for one in fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,13 +140,13 @@ class _Found:
     def of(cls, log: LogSummary, measured: Measured | None, hashes: Ints | None) -> "_Found":
         sample, whole = _without_whole(log.sample, measured)
         footprints = None if measured is None or hashes is None else measured.footprints
-        told = None if footprints is None or hashes is None else FootprintPlaces.of(footprints, hashes, sample)
-        sizes = _sizes(sample, measured, told)
+        places = None if footprints is None or hashes is None else FootprintPlaces.of(footprints, hashes, sample)
+        sizes = _sizes(sample, measured, places)
         lost = _lost(sample, measured)
         warm = np.arange(len(sample)) >= len(sample) // 2
         needed = distances(sample, sizes.memory_bytes)
         needed[lost] = np.inf
-        inner = None if measured is None or told is None else _inner(sample, sizes, measured, told)
+        inner = None if measured is None or places is None else _inner(sample, sizes, measured, places)
         return cls(log, measured, sample, sizes, inner, lost, warm, needed, 1 / log.sample_rate, whole)
 
     @property
@@ -237,10 +237,10 @@ def _without_whole(sample: ReadSample, measured: Measured | None) -> tuple[ReadS
     return sample.of_keys(~whole, sample.keys.scale), (float(weight.sum()), hits)
 
 
-def _sizes(sample: ReadSample, measured: Measured | None, told: FootprintPlaces | None) -> SampleSizes:
+def _sizes(sample: ReadSample, measured: Measured | None, places: FootprintPlaces | None) -> SampleSizes:
     keys = sample.keys
     memory, cost = np.zeros(len(keys)), np.ones(len(keys))
-    rows = _rows_bytes(sample, measured, told)
+    rows = _rows_bytes(sample, measured, places)
     for number, name in enumerate(sample.views):
         of_view = keys.view == number
         view = None if measured is None else measured.views.get(name)
@@ -251,12 +251,12 @@ def _sizes(sample: ReadSample, measured: Measured | None, told: FootprintPlaces 
     return SampleSizes(memory, _KEY_BYTES + rows, cost)
 
 
-def _rows_bytes(sample: ReadSample, measured: Measured | None, told: FootprintPlaces | None) -> Floats:
+def _rows_bytes(sample: ReadSample, measured: Measured | None, places: FootprintPlaces | None) -> Floats:
     """Bytes of each key's rows: an answer may have few of them."""
     rows = _POLICY_ROWS * sample.keys.rows_bytes.astype(np.float64)
-    if measured is not None and measured.footprints is not None and told is not None:
-        known = told.place >= 0
-        rows[known] = measured.footprints.key_bytes[told.place[known]]
+    if measured is not None and measured.footprints is not None and places is not None:
+        known = places.place >= 0
+        rows[known] = measured.footprints.key_bytes[places.place[known]]
     return rows
 
 
@@ -270,13 +270,13 @@ def _key_bytes(view: MeasuredView | None, rows: Floats, scale: Floats) -> Floats
     return np.full(len(rows), view.key_bytes) if not mean else base + (view.key_bytes - base) * rows / mean
 
 
-def _inner(sample: ReadSample, sizes: SampleSizes, measured: Measured, told: FootprintPlaces) -> Inner | None:
+def _inner(sample: ReadSample, sizes: SampleSizes, measured: Measured, places: FootprintPlaces) -> Inner | None:
     if measured.footprints is None:
         return None
     views = [measured.views.get(name) for name in sample.views]
     shared = np.array([0.0 if view is None else view.inner_share for view in views])
     inside = sizes.memory_bytes * shared[sample.keys.view]
-    return inner_of(measured.footprints, told, sample.keys.scale, sizes.memory_bytes - inside, inside)
+    return inner_of(measured.footprints, places, sample.keys.scale, sizes.memory_bytes - inside, inside)
 
 
 def _lost(sample: ReadSample, measured: Measured | None) -> NDArray[np.bool_]:

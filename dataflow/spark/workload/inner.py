@@ -69,8 +69,8 @@ class InnerKeys:
 
 def _shares(node: Ints, sizes: Floats, nodes: int) -> Floats:
     """Each size by the mean of its node. How large inner keys are is estimated; what a node takes was measured."""
-    told = np.bincount(node, minlength=nodes)
-    means = np.bincount(node, weights=sizes, minlength=nodes) / np.maximum(1, told)
+    counts = np.bincount(node, minlength=nodes)
+    means = np.bincount(node, weights=sizes, minlength=nodes) / np.maximum(1, counts)
     return np.asarray(sizes / np.maximum(1.0, means)[node], dtype=np.float64)
 
 
@@ -192,15 +192,15 @@ class FootprintPlaces:
         return cls(np.where(own, found, like).astype(np.int64), own)
 
 
-def inner_of(footprints: InnerKeys, told: FootprintPlaces, scale: Floats, outside: Floats, inside: Floats) -> Inner:
+def inner_of(footprints: InnerKeys, places: FootprintPlaces, scale: Floats, outside: Floats, inside: Floats) -> Inner:
     """Assigns inner keys to the keys of a sample, each of which stands for `scale` keys. `outside` and `inside`: bytes
     of each key, with all keys in memory."""
     likened = _Likened(footprints)
     of_key = [
         None if place < 0 else footprints.key_needs[place] if own and times == 1 else likened.to(place, times)
-        for place, own, times in zip(told.place.tolist(), told.own.tolist(), scale.tolist(), strict=True)
+        for place, own, times in zip(places.place.tolist(), places.own.tolist(), scale.tolist(), strict=True)
     ]
-    known = told.place >= 0
+    known = places.place >= 0
     total = sum(likened.sizes[place] for place in _union(of_key, likened.needs))
     factor = float(inside[known] @ scale[known]) / total if total else 1.0
     return Inner(
