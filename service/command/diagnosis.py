@@ -81,9 +81,9 @@ def transport_findings(settings: Settings, encryption: str) -> list[Finding]:
             continue
         mode = f"{each.parameter} is {each.mode}" + ("" if each.chosen else " by default")
         if of_lookups and not encryption:
-            problem = f"is not encrypted ({mode}): whoever can intercept it can read and change queries and rows."
+            problem = f"is not encrypted ({mode}): anyone who can intercept it can read and change queries and rows."
         else:
-            problem = f"does not verify the server ({mode}): whoever can intercept it can answer in the server's place."
+            problem = f"does not verify the server ({mode}): anyone who can intercept it can impersonate the server."
         findings.append(
             Finding("tls", f"The connection of {each.setting} to {each.host} {problem}", each.remedy, fatal=False)
         )
@@ -178,7 +178,7 @@ def _identity_finding(finding: Finding, table: Table, views: dict[str, list[str]
 
 
 def _slow_lookups(plans: Iterable[ViewPlan], catalog: Catalog) -> list[Finding]:
-    """Lookups that no index supports, each told once."""
+    """Lookups that no index supports, each reported once."""
     warnings: dict[str, None] = {}
     for plan in plans:
         if isinstance(plan.view, View):

@@ -166,7 +166,7 @@ def _warn_of_unverified_servers(settings: Settings) -> None:
     for each in transports(settings.upstream, settings.cdc):
         if each.undecided:
             log.warning(
-                "the database server is not verified: whoever can intercept the connection can answer in its place",
+                "the database server is not verified: anyone who can intercept the connection can impersonate it",
                 setting=each.setting,
                 host=each.host,
                 hint=f"{each.remedy} {each.parameter}={each.mode} there accepts it without this warning.",
