@@ -81,7 +81,7 @@ def _uses(relation: Relation, columns: Columns, catalog: Catalog) -> Iterator[Id
 
 
 def _is_materialized(block: Block) -> bool:
-    """Whether a block is there to materialize its only input."""
+    """Return whether a block only exists to materialize its only input."""
     return (
         len(block.inputs) == 1
         and isinstance(block.inputs[0].relation, Chain)

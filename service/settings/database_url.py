@@ -16,7 +16,7 @@ _AT = re.compile("@(?=[^/?]*@)")
 
 
 def is_mysql(url: str) -> bool:
-    """Whether the URL names MariaDB or MySQL."""
+    """Return whether the URL names MariaDB or MySQL."""
     return scheme_of(url)[0] in _MYSQL
 
 

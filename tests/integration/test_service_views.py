@@ -108,7 +108,7 @@ def test_views_of_the_configuration_are_not_changed_over_http(service: RunningSe
 def test_a_table_without_replica_identity_is_refused_with_the_statement(
     service: RunningService, database: Database
 ) -> None:
-    """Not for answers that expire, since these need no changes."""
+    """Answers that expire need no changes, and no identity."""
     database.execute("CREATE TABLE lines (id int, body text)", "INSERT INTO lines VALUES (1, 'x')")
     sql = "SELECT id, body FROM lines WHERE id = :id"
     refused = service.put("line", sql)

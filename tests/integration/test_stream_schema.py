@@ -87,7 +87,7 @@ def test_columns_that_swap_names(database: Database) -> None:
 
 
 def test_replica_identity_removed(database: Database) -> None:
-    """No row is delivered of a table without an identity; the notice has the statement that repairs it."""
+    """Rows of a table without an identity are not delivered; the notice has the statement that repairs it."""
     database.execute(*ITEMS)
 
     async def check() -> None:
