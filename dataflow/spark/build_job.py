@@ -66,17 +66,17 @@ def read_job(text: str) -> BuildJob:
     return job
 
 
-def _upstream(told: Mapping[str, Any], snapshot: str) -> BatchUpstream:
-    make = _UPSTREAMS.get(told["kind"])
+def _upstream(fields: Mapping[str, Any], snapshot: str) -> BatchUpstream:
+    make = _UPSTREAMS.get(fields["kind"])
     if make is None:
         raise SparkProblem("unsupported", "Spark does not read this kind of database.", "Load the view without Spark.")
-    return make(told, snapshot)
+    return make(fields, snapshot)
 
 
 #: By kind: from the description and the snapshot's name.
 _UPSTREAMS: dict[str, Callable[[Mapping[str, Any], str], BatchUpstream]] = {
-    "postgresql": lambda told, snapshot: PostgresBatchUpstream(
-        Exported(str(told["url"]), told.get("password"), snapshot)
+    "postgresql": lambda fields, snapshot: PostgresBatchUpstream(
+        Exported(str(fields["url"]), fields.get("password"), snapshot)
     ),
     "readers": lambda _told, snapshot: ReadersUpstream(snapshot),
 }

@@ -73,7 +73,7 @@ class _Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """True if nothing can be sent any more."""
         return self._writer.is_closing()
 
     def send(self, frame: bytes) -> None:
@@ -89,7 +89,7 @@ class _Connection:
             self._fail()
 
     def available(self) -> bool:
-        """Whether a request would be read, as far as is known."""
+        """Return whether a request would be read, as far as is known."""
         return not self._is_silent() and self.unread_bytes() <= _MAX_UNREAD_REQUESTS
 
     def _is_silent(self) -> bool:

@@ -37,7 +37,7 @@ class AnswerSource(StrEnum):
 
     @property
     def has_version(self) -> bool:
-        """Whether answers are exact at the position that comes with them; else that only has all that they show."""
+        """Return whether answers are exact at their position; others are from before it, or at it."""
         return self not in (AnswerSource.CURRENT, AnswerSource.QUERY)
 
 

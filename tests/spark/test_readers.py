@@ -227,7 +227,7 @@ def _pairs(held: NamedSnapshot, chain: Chain, table: Table, part: Sequence[KeyRa
 def test_nobody_alters_a_table_while_it_is_read(
     mariadb: MariaDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who wants to waits for the end, and questions do not wait behind that. Nothing is written: no lock is needed."""
+    """A statement that needs a lock waits for the end, and questions do not wait behind it."""
     monkeypatch.setattr(named_snapshot, "locked", None)
     fill(mariadb)
 

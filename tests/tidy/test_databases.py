@@ -14,7 +14,7 @@ FOLDERS = {"mysql", "postgres"}
 
 
 def compared(tree: ast.Module) -> Iterator[ast.expr]:
-    """What is compared or matched: operands, and members of those that are written out."""
+    """Returns the compared or matched expressions: operands, and members of those that are written out."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             for operand in (node.left, *node.comparators):

@@ -89,7 +89,7 @@ class Calls:
 
     @property
     def inside(self) -> bool:
-        """Whether the arguments of an aggregate are being bound."""
+        """True if the arguments of an aggregate are being bound."""
         return self._depth > 0
 
     def bind(self, node: exp.Expr, binder: "Binder") -> Scalar:

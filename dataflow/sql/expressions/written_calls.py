@@ -21,5 +21,5 @@ def function_name(node: exp.Expr, sql: str) -> str:
 
 
 def has_others(node: exp.Expr, *arguments: str) -> bool:
-    """Whether a node has other arguments than these."""
+    """Return whether a node has other arguments than these."""
     return any(v for k, v in node.args.items() if k not in arguments)
