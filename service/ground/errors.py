@@ -43,7 +43,7 @@ KINDS: dict[str, ProblemKind] = {
     "too_large": ProblemKind(413, "The request or its answer is too large"),
     "rate_limited": ProblemKind(429, "Too many requests", retryable=True, retry_after_s=1),
     "view_building": ProblemKind(503, "The view is still being built", retryable=True, retry_after_s=1),
-    "view_broken": ProblemKind(503, "The view is broken and cannot be maintained"),
+    "view_broken": ProblemKind(503, "The view is broken and cannot be maintained", retry_after_s=1),
     "versions_apart": ProblemKind(
         503, "The shards have no common version at the moment", retryable=True, retry_after_s=1
     ),
@@ -122,3 +122,13 @@ class ApiError(Exception):
             "retryable": self.retryable,
             **self.members,
         }
+
+
+def broken_view(name: str, reason: str | None) -> ApiError:
+    """The problem of a view whose SQL the database rejects, or that does not fit into memory."""
+    return ApiError(
+        "view_broken",
+        f"View {name!r} is broken: {without_stop(reason or 'the reason is unknown')}.",
+        "Register a corrected view under this name, or undo the change of its tables: the view is then repaired "
+        "automatically.",
+    )

@@ -20,7 +20,7 @@ from service.leaf_store.serving_options import SERVING, Serving
 
 _INT8 = SqlType("int8", "bigint")
 #: Statuses of views whose contents are incomplete.
-INCOMPLETE = frozenset({"building", "quarantined"})
+INCOMPLETE = frozenset({"building", "quarantined", "outdated"})
 #: Status of a view of another shard; statuses of views that cannot be read here.
 ELSEWHERE = "elsewhere"
 UNREADABLE = frozenset({"broken", ELSEWHERE})
@@ -95,7 +95,7 @@ class ViewInfo:
     limit_rows: int | None
     offset_rows: int
     null_rows: str | None
-    #: ``building``, ``ready``, ``quarantined``, ``broken`` or ``elsewhere``, and the reason.
+    #: ``building``, ``ready``, ``quarantined``, ``outdated``, ``broken`` or ``elsewhere``, and the reason.
     status: str
     reason: str | None = None
     #: Whether the name denotes this view (False: a replacement that is not published yet).

@@ -169,7 +169,7 @@ class LeafWriter:
         self._catalog_changed = True
 
     def set_status(self, view: ViewId, status: str, reason: str | None = None) -> None:
-        """Set ``building``, ``ready``, ``quarantined`` or ``broken``, from the next commit on."""
+        """Set the status (`ViewInfo.status`), from the next commit on."""
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
 

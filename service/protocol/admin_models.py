@@ -104,7 +104,7 @@ class ViewState(Model):
     materialization: Literal["partial", "full"] | None
     #: ``quarantined``: its computation failed; its reads fall back to the upstream until a retry succeeds.
     #: ``elsewhere``: a view that belongs to another shard.
-    status: Literal["building", "ready", "quarantined", "broken", "elsewhere"]
+    status: Literal["building", "ready", "quarantined", "outdated", "broken", "elsewhere"]
     #: Reason why it is not ready or, if it is, not maintained incrementally.
     reason: str | None = None
     #: Seconds after which an answer of the ttl tier expires.
@@ -318,6 +318,7 @@ class Health(Model):
     schema_changes: Literal["exact", "heartbeat"] | None = None
     building: list[str] = []
     quarantined: dict[str, str] = {}
+    outdated: dict[str, str] = {}
     broken: dict[str, str] = {}
 
 
@@ -339,4 +340,5 @@ class Readiness(Model):
     silent: list[str] = []
     building: list[str] = []
     quarantined: dict[str, str] = {}
+    outdated: dict[str, str] = {}
     broken: dict[str, str] = {}

@@ -268,6 +268,7 @@ class Operations:
             held_up=runtime.held_up,
             schema_changes=runtime.schema_changes,
             quarantined={n: v.status_reason or "" for n, v in views.items() if v.status is Status.QUARANTINED},
+            outdated={n: v.status_reason or "" for n, v in views.items() if v.status is Status.OUTDATED},
             broken={n: v.status_reason or "" for n, v in views.items() if v.status is Status.BROKEN},
         )
 

@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+import orjson
+
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView
+from dataflow.schema import SqlType
 from dataflow.types import Row, ViewId
+from dataflow.types.rules import ValueKind
 from service.engine.upstream.results import AnswerColumn
 from service.engine.views.registry import InstalledView, ViewPlan
 from service.engine.views.stand_in import placed
@@ -92,6 +96,32 @@ def check_columns(plans: Sequence[ViewPlan], found: Sequence[tuple[AnswerColumn,
         if not plan.answers(columns):
             reason = f"The columns of view {plan.view.name!r} have changed; it is being planned again."
             raise ApiError("view_broken", reason, retryable=True)
+
+
+def check_values(plan: ViewPlan, rows: Sequence[Row]) -> None:
+    """Raises ApiError(view_broken) for a column whose type has changed since the plan was made, if its values have no
+    JSON form as values of the former type. (The columns' types of other than incremental plans are compared.)"""
+    if isinstance(plan.view, RefreshView):
+        return
+    types = column_types(plan.view.relation)
+    for place, output in enumerate(plan.view.output):
+        if not all(_is_value(types[output.column], row[place]) for row in rows):
+            detail = f"Column {output.name!r} of view {plan.view.name!r} has another type."
+            raise ApiError("view_broken", detail, retryable=True)
+
+
+def _is_value(sql_type: SqlType, text: str | None) -> bool:
+    if text is None:
+        return True
+    if sql_type.rules.kind is ValueKind.BOOLEAN:
+        return text in ("t", "f")
+    if sql_type.json_form() is not None:
+        return True
+    try:
+        orjson.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_registered(leaf: LeafWriter, views: Iterable[InstalledView]) -> None:

@@ -27,7 +27,13 @@ from service.engine.loop.memory_budget import Room
 from service.engine.loop.visibility import Visibility
 from service.engine.reads.extents import extent_of
 from service.engine.reads.forward_tasks import ForwardTasks, Found
-from service.engine.reads.forwards import check_columns, check_registered, forward_query, forwarded_answers
+from service.engine.reads.forwards import (
+    check_columns,
+    check_registered,
+    check_values,
+    forward_query,
+    forwarded_answers,
+)
 from service.engine.reads.slots import Slots
 from service.engine.reads.trim import Trimmer
 from service.engine.upstream import bridge
@@ -36,7 +42,7 @@ from service.engine.upstream.results import AnswerSize
 from service.engine.upstream.upstream import Lookups
 from service.engine.views.registry import InstalledView, MissCounts, Status, ViewRegistry
 from service.ground.clock import wall_ms
-from service.ground.errors import ApiError, without_stop
+from service.ground.errors import ApiError, broken_view, without_stop
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.request import LeafRequest, request_of
 from service.leaf_store.writer import LeafWriter
@@ -47,6 +53,8 @@ log = structlog.get_logger()
 
 #: Rounds in which a read doubles its number of rows; after them it requests whole keys.
 _MAX_ROUNDS = 10
+#: Problems of a forwarded read that a schema change may cause.
+_OF_SCHEMA = frozenset({"upstream_refused", "view_broken", "view_building", "internal_error"})
 
 
 @dataclass(eq=False, slots=True)
@@ -108,14 +116,53 @@ class Misses:
         return len(self._pending)
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Fills missing keys and returns all answers at one position. Without a stream, the upstream answers instead of
-        the store. Raises `ApiError`."""
+        """Fills missing keys and returns all answers at one position. Without a stream, and while one of the views is
+        outdated, the upstream answers instead of the store. Raises `ApiError`."""
+        for last in (False, False, True):
+            if self._dispatcher.running:
+                await self._room()
+            if not self._dispatcher.running:
+                return await self._without_stream(items)
+            views = [self.readable(item) for item in items]
+            statuses = [view.status for view in views]
+            try:
+                if any(view.status is Status.OUTDATED for view in views):
+                    return await self._outdated(items)
+                return await self._filled(items, views)
+            except ApiError:
+                # A view that was planned again meanwhile is read again under its new plan.
+                now = [self._successor(view) for view in views]
+                same = now == views and statuses == [view.status for view in views]
+                if last or not self._dispatcher.running or None in now or same:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _successor(self, view: InstalledView) -> InstalledView | None:
+        """Returns the current installation of a view; None if that means another one."""
+        registered = self._registry.views.get(view.definition.name)
+        now = None if registered is None else registered.installed
+        return now if now is not None and (now is view or view.id in now.former) else None
+
+    async def _outdated(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Answers upstream while views are planned again after a schema change. No other answer may be older than hits.
+        Raises `ApiError`."""
+        state = self._leaf.reader.state()
+        try:
+            return await self.forward(items, None if state is None else state.position)
+        except ApiError as error:
+            if error.code not in _OF_SCHEMA:
+                raise
+            name = next((item.view for item in items if self._is_outdated(item.view)), items[0].view)
+            detail = f"View {name!r} is being planned again after a schema change: {error.detail}"
+            raise ApiError("view_building", detail, "Try again in a moment.") from None
+
+    def _is_outdated(self, name: str) -> bool:
+        registered = self._registry.views.get(name)
+        return registered is not None and registered.status is Status.OUTDATED
+
+    async def _filled(self, items: Sequence[ReadItem], views: list[InstalledView]) -> ReadReply:
+        """Has the engine fill missing keys. Raises `ApiError`."""
         started_s = perf_counter()
-        if self._dispatcher.running:
-            await self._room()
-        if not self._dispatcher.running:
-            return await self._without_stream(items)
-        views = [self.readable(item) for item in items]
         try:
             requests = [
                 request_of(self._leaf.info(view.id), item.values, item.window)
@@ -169,6 +216,9 @@ class Misses:
                 counts.failed += 1
             raise forward_problem(error) from None
         check_columns([view.plan for view in views], found.columns)
+        for view, rows in zip(views, found.rows, strict=True):
+            if view.status is Status.OUTDATED:
+                check_values(view.plan, rows)
         for counts in self._missed(items):
             counts.forwarded += 1
         self._counters.reads_forwarded += 1
@@ -224,16 +274,17 @@ class Misses:
             raise ApiError("view_not_found", f"View {name!r} does not exist.")
         installed = registered.installed
         if installed is None or installed.status is Status.BROKEN:
-            raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
+            raise broken_view(name, registered.status_reason)
         if installed.status is Status.ELSEWHERE:
             detail = f"View {name!r} is fully materialized by another shard."
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
         building = building or installed.definition.options.serving.forwards
-        if installed.status is Status.BUILDING and (installed.tombstone or not building):
+        if installed.status is Status.BUILDING and not building:
             progress = installed.reason
             detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."
             raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": progress})
-        if item.id not in (None, installed.id) or not _fits(self._leaf.info(installed.id), item):
+        known = item.id in (None, installed.id, *installed.former)
+        if not known or not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was just replaced by one with other parameters.")
         return installed
 

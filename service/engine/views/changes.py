@@ -89,7 +89,7 @@ class Changes:
         registered = self.installer.registry.views.get(name)
         if registered is not None:
             _refuse_configured(registered)
-            if registered.definition == definition and registered.status is not Status.BROKEN:
+            if registered.definition == definition and registered.status not in (Status.BROKEN, Status.OUTDATED):
                 if at_ms is not None:
                     self._save(name, at_ms)
                 return PutResult(created=False, building=_building(registered))
@@ -256,4 +256,4 @@ def _refuse_configured(registered: RegisteredView) -> None:
 
 
 def _building(registered: RegisteredView) -> bool:
-    return registered.replacement is not None or registered.status is Status.BUILDING
+    return registered.replacement is not None or registered.status in (Status.BUILDING, Status.OUTDATED)

@@ -46,6 +46,8 @@ from service.sharding.homes import ALONE, Shard, homes_among
 
 log = structlog.get_logger()
 
+#: Former ids that a view's installation remembers.
+_FORMER = 8
 #: Minimum interval between full garbage collections, which stop the process for 0.1 s, while many views are dropped.
 _COLLECT_S = 1.0
 
@@ -148,6 +150,7 @@ class Installer:
         old = registered.installed
         beside = old is not None and not old.tombstone
         self._register(installation, listed=old is None)
+        self._succeed(old, installation)
         if beside:
             registered.replacement = installation
         else:
@@ -265,11 +268,11 @@ class Installer:
         self.following.unfollow(self.following.layouts.keys() - read)
 
     def bury(self, registered: RegisteredView, reason: str, status: Status = Status.BROKEN) -> None:
-        """Removes a view from the engine; its name keeps the reason. `status`: broken, or ``building`` while it is
-        planned again."""
+        """Removes a view from the engine; its name keeps the reason. `status`: broken, or ``outdated`` while its reads
+        are forwarded, which takes a plan."""
         old = registered.installed
         if old is None or old.tombstone:
-            self._say(registered, reason)
+            self._say(registered, reason, status if old is not None and old.plan.is_known else Status.BROKEN)
             return
         self._entomb(registered, old.plan, reason, status)
         self.uninstall(old)
@@ -282,21 +285,29 @@ class Installer:
 
     def _entomb(self, registered: RegisteredView, plan: ViewPlan, reason: str, status: Status = Status.BROKEN) -> None:
         tombstone = InstalledView(self.leaf.new_id(), plan, registered.definition, status, reason, tombstone=True)
-        registered.installed = tombstone
+        old, registered.installed = registered.installed, tombstone
         self._register(tombstone, listed=False)
+        self._succeed(old, tombstone)
         self.leaf.set_status(tombstone.id, status, reason)
         self.leaf.publish(tombstone.id)
 
-    def _say(self, registered: RegisteredView, reason: str) -> None:
+    def _succeed(self, old: InstalledView | None, new: InstalledView) -> None:
+        """Lets reads that name the old installation reach the new one, if they mean the same."""
+        if old is None or not self.leaf.has(old.id):
+            return
+        if self.leaf.info(old.id).definition == self.leaf.info(new.id).definition:
+            new.former = (*old.former, old.id)[-_FORMER:]
+
+    def _say(self, registered: RegisteredView, reason: str, status: Status) -> None:
         """Sets the reason of a view that is already broken, or about to be planned again, for the workers and the admin
         port."""
-        if registered.status_reason == reason and registered.status is Status.BROKEN:
+        if registered.status_reason == reason and registered.status is status:
             return
-        log.error("view is broken", view=registered.definition.name, reason=reason)
+        log.error(f"view is {status}", view=registered.definition.name, reason=reason)
         registered.reason = reason
         if registered.installed is not None:
-            registered.installed.status, registered.installed.reason = Status.BROKEN, reason
-            self.leaf.set_status(registered.installed.id, Status.BROKEN, reason)
+            registered.installed.status, registered.installed.reason = status, reason
+            self.leaf.set_status(registered.installed.id, status, reason)
             self._commit_catalog()
 
     def say_progress(self, view: ViewId, text: str) -> None:
@@ -310,12 +321,14 @@ class Installer:
         installation = self.registry.installations.get(effect.view)
         if installation is None:
             return
-        installation.status = Status(effect.status)
+        is_broken = effect.status == Status.BROKEN
+        # The schema may have changed: the next check decides that.
+        installation.status = Status.OUTDATED if is_broken else Status(effect.status)
         installation.reason = effect.reason
-        self.leaf.set_status(effect.view, effect.status, effect.reason)
+        self.leaf.set_status(effect.view, installation.status, effect.reason)
         registered = self.registry.views[installation.definition.name]
-        if installation.status is Status.BROKEN:
-            log.error("view is broken", view=installation.definition.name, reason=effect.reason)
+        if is_broken:
+            log.error("view is outdated", view=installation.definition.name, reason=effect.reason)
             asyncio.get_running_loop().call_soon(self._broke, registered, installation)
         elif installation.status is Status.QUARANTINED:
             log.error("view is quarantined", view=installation.definition.name, reason=effect.reason)
@@ -326,7 +339,7 @@ class Installer:
         """Handles a broken view, in a step of its own after the one in which it broke."""
         reason = installation.reason or "unknown"
         if registered.installed is installation:
-            self.bury(registered, reason)
+            self.bury(registered, reason, Status.OUTDATED)
         elif registered.replacement is installation:
             registered.replacement = None
             registered.reason = reason

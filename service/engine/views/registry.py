@@ -44,6 +44,8 @@ class Status(StrEnum):
     READY = "ready"
     #: Computation failed: reads are forwarded for a while (`dataflow.engine.quarantine`).
     QUARANTINED = "quarantined"
+    #: Planned again after a schema change: reads are forwarded, without a version, while the SQL runs upstream.
+    OUTDATED = "outdated"
     BROKEN = "broken"
     #: Fully materialized by another shard.
     ELSEWHERE = "elsewhere"
@@ -158,6 +160,11 @@ class ViewPlan:
         return frozenset(read.table for read in self.view.reads)
 
     @property
+    def is_known(self) -> bool:
+        """False for the placeholder of a definition that was never planned."""
+        return bool(self.view.output)
+
+    @property
     def shared_by(self) -> frozenset[str]:
         """Names that its upstream statements share slots by (`service.engine.reads.slots`): tables, or, if unknown, the
         view."""
@@ -179,10 +186,12 @@ class InstalledView:
     reason: str | None = None
     #: True once it has been removed from the engine; only the name with its reason remains.
     tombstone: bool = False
+    #: Latest ids of the name's installations before this one whose reads mean the same.
+    former: tuple[ViewId, ...] = ()
 
     @property
     def is_buried(self) -> bool:
-        """True if the view is broken, or is to be planned again, and answers no reads."""
+        """True if the view is broken, or is to be planned again, and is not in the engine."""
         return self.tombstone and self.status is not Status.ELSEWHERE
 
     @property

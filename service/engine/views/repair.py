@@ -30,6 +30,8 @@ from service.ground.errors import ApiError
 
 log = structlog.get_logger()
 T = TypeVar("T")
+#: Problems of a view whose reads are not forwarded either: its SQL is rejected, or it is too large.
+_FATAL = frozenset({"view_invalid", "too_large"})
 #: Redefining statements that are remembered for plans in progress.
 _REMEMBERED = 1000
 
@@ -127,7 +129,7 @@ class Repair:
                 installer.uninstall(registered.replacement)
                 registered.replacement = None
             if registered.installed is not None and tables & registered.installed.tables:
-                installer.bury(registered, reason, Status.BUILDING)
+                installer.bury(registered, reason, Status.OUTDATED)
         installer.following.unfollow(tables)
 
     def _uses(self, plan: ViewPlan, notice: SchemaNotice) -> bool:
@@ -212,7 +214,7 @@ class Repair:
 
     def _plan_anew(self, registered: RegisteredView, installation: InstalledView, reason: str) -> None:
         if installation is registered.installed:
-            self.installer.bury(registered, f"{reason} The view is being planned again.", Status.BUILDING)
+            self.installer.bury(registered, f"{reason} The view is being planned again.", Status.OUTDATED)
         else:
             self.installer.uninstall(installation)
             registered.replacement = None
@@ -235,11 +237,12 @@ class Repair:
                 await self.installer.admit(session, [plan], fresh)
                 self.require_unchanged(plan, since)
             except ApiError as error:
-                self.installer.bury(registered, reason_of(error))
+                status = Status.BROKEN if error.code in _FATAL else Status.OUTDATED
+                self.installer.bury(registered, reason_of(error), status)
             except TableAlteredError:
                 continue  # Keep the original reason, which is more specific.
             except TableRefusedError as refused:
-                self.installer.bury(registered, str(refused))
+                self.installer.bury(registered, str(refused), Status.OUTDATED)
             else:
                 log.info("view is repaired", view=definition.name)
                 self.installer.install(definition, plan)

@@ -217,7 +217,7 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
     ) -> Response:
         """Readiness: 200 once the first catch-up is done and reads can be answered."""
         state = await readiness.now()
-        ill = not state.streaming or state.building or state.quarantined or state.broken
+        ill = not state.streaming or state.building or state.quarantined or state.outdated or state.broken
         ok = state.ready and not (strict and ill)
         # Without a token, no names of views are returned.
         said = {"ready": ok} if request.scope.get(ANONYMOUS) else state.model_dump()

@@ -26,7 +26,7 @@ from service.protocol.stats import Stats
 _LARGEST = frozenset({"upquery_max_s", "longest_eviction_s", "longest_load_slice_s", "over_budget"})
 ELSEWHERE = "elsewhere"
 #: The most severe status that a view's shards report comes first.
-_STATUSES = ("broken", "building", "quarantined", "ready", ELSEWHERE)
+_STATUSES = ("broken", "building", "outdated", "quarantined", "ready", ELSEWHERE)
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
@@ -122,6 +122,7 @@ def merged_health(health: Sequence[Health]) -> Health:
         schema_changes=min((each.schema_changes for each in health), key=_WEAKEST.index),
         building=sorted({name for each in health for name in each.building}),
         quarantined=_reasons(each.quarantined for each in reversed(health)),
+        outdated=_reasons(each.outdated for each in reversed(health)),
         broken=_reasons(each.broken for each in reversed(health)),
     )
 

@@ -40,6 +40,8 @@ def _found(txn: LeafTransaction, info: ViewInfo | None, wanted: WantedRead, stat
         return FollowedAnswer(gone="The view was replaced or dropped.")
     if info.status == "broken":
         return FollowedAnswer(gone=f"The view is broken: {info.reason or 'the reason is unknown'}.")
+    if info.status == "outdated":
+        return FollowedAnswer(gone=f"The view is being planned again: {info.reason or 'the schema has changed'}")
     if info.status == ELSEWHERE:
         return FollowedAnswer(gone="The view has moved to another shard.")
     answer = answer_in(txn, info, wanted.values, wanted.window)

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from dataflow.types import Key, Position, ViewId
-from service.ground.errors import ApiError, without_stop
+from service.ground.errors import ApiError, broken_view, without_stop
 from service.ground.version import Minimum, version_text
 from service.leaf_store.answer import LeafState, PageWindow, StoredAnswer
 from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
@@ -183,11 +183,7 @@ class Reads:
         if route is None:
             raise self._not_found(name, principal)
         if route.info.status == "broken":
-            raise ApiError(
-                "view_broken",
-                f"View {name!r} is broken: {without_stop(route.info.reason or 'the reason is unknown')}.",
-                "Change the view or its tables, and register it again.",
-            )
+            raise broken_view(name, route.info.reason)
         if route.info.status == ELSEWHERE:
             detail = f"View {name!r} is fully materialized in another shard."
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
@@ -317,7 +313,8 @@ class Reads:
         again, state = self._look(wanted)
         if state is not None:
             # Fallback answers are not stored, and are exact only at their own version.
-            late = iter(filled.answers if state.position == filled.position else ())
+            same = filled.source.has_version and state.position == filled.position
+            late = iter(filled.answers if same else ())
             own = [next(late, None) if answer is None else None for answer in found]
             answers = [answer for new, mine in zip(again, own, strict=True) if (answer := new or mine) is not None]
             if len(answers) == len(wanted):
