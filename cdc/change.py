@@ -15,6 +15,9 @@ from cdc.column_type import ColumnType
 
 #: A value that the stream does not carry. Only rows of a `PartialChange` have some.
 UNKNOWN: Any = ...
+#: Prefix of the name of a column that an extended layout has only for its place: no row has a value there. (PostgreSQL
+#: gives dropped columns such names.)
+FORMER_COLUMN = "........former."
 #: A row as the upstream prints it, one text (or None) per column.
 ChangedRow = tuple[str | None, ...]
 #: A row's image before a transaction, in which at least the identity's columns are known, None if it did not exist; and
@@ -30,7 +33,9 @@ class TableLayout:
     the same names.
 
     Replacing a table's layout by an unequal one means *following it anew*: rows between the two layouts may be missing,
-    so the caller treats the table as one that has just joined the stream.
+    so the caller treats the table as one that has just joined the stream. A layout that *extends* another one, its
+    `former`, has the columns of that at their places, those that were dropped or altered under a name of
+    `FORMER_COLUMN`, and others behind them. No row is missing then: earlier rows have no value for the new columns.
     """
 
     #: Columns, in the order of the values in delivered rows.
@@ -54,6 +59,9 @@ class TableLayout:
     publication_mark: str = field(default="", compare=False)
     #: Position from which on the layout is valid; rows of transactions that end at or before it are dropped.
     since: int = field(default=0, compare=False)
+    #: The layout that this one extends, and the position from which on rows have values for all columns.
+    former: "TableLayout | None" = field(default=None, compare=False, repr=False)
+    extended: int = field(default=0, compare=False)
 
 
 class TableChange:
@@ -88,6 +96,17 @@ class TableChange:
     def has_layout(self, layout: TableLayout) -> bool:
         """Return whether the rows are laid out like that."""
         return self.layout is None or self.layout is layout or self.layout == layout
+
+    def widen(self, layout: TableLayout) -> bool:
+        """Make rows read by `layout.former` rows of `layout`; return whether that is what they were read by."""
+        former = layout.former
+        if former is None or self.layout is not former:
+            return False
+        rest = (None,) * (len(layout.columns) - len(former.columns))
+        self.removed = [row + rest for row in self.removed]
+        self.added = [row + rest for row in self.added]
+        self.layout = layout
+        return True
 
     def settle(self) -> bool:
         """Cancel rows that were both added and removed; return whether any change is left.

@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from operator import itemgetter
 from struct import Struct, error
 
-from cdc.change import UNKNOWN, ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.change import (
+    FORMER_COLUMN,
+    UNKNOWN,
+    ChangedRow,
+    CommittedTransaction,
+    SchemaNotice,
+    TableChange,
+    TableLayout,
+)
 from cdc.postgres.names import qualified_name
 from cdc.postgres.position import widen
 from cdc.row_images import RowImages
@@ -38,6 +46,8 @@ _MESSAGE = ord("M")
 _OLD, _OLD_KEY, _NEW = b"OKN"
 _TEXT, _NULL = b"tn"
 _FULL, _PART_OF_KEY = ord("f"), 1
+#: OIDs of text and varchar, whose values print and compare alike.
+_STRINGS = frozenset((25, 1043))
 
 #: Prefix of the logical message in a transaction that alters the schema
 #: (`service.engine.databases.postgres.schema_marks`).
@@ -335,6 +345,8 @@ class Decoder:
             self._passing.append(oid)
         elif layout is not None:
             binding = self._fit(relation, *layout) or binding
+            if self._commit_lsn < layout[1].extended:
+                self._passing.append(oid)
         self._bindings[oid] = binding
         return binding
 
@@ -353,14 +365,26 @@ class Decoder:
             self._notice(SchemaNotice(name, reason))
             return None
         changed = _changed_columns(relation, layout)
+        early: set[str] = set()
+        if layout.former is not None and self._commit_lsn < layout.extended:
+            # The transaction may be older than the layout's last columns; lookups read their values.
+            early.update(layout.columns[len(layout.former.columns) :])
+            early.intersection_update(changed)
+            changed = tuple(column for column in changed if column not in early)
         if changed:
             columns = ", ".join(changed)
             self._notice(SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {columns}.", changed))
         else:
             self._noticed.pop(name, None)
-        order = [relation.columns.index(c) if c in relation.columns else len(relation.columns) for c in layout.columns]
+        at = {column: i for i, column in enumerate(relation.columns) if column not in early}
+        order = [at.get(column, len(relation.columns)) for column in layout.columns]
         pick = _picker(order, len(relation.columns))
-        identity = None if relation.identity is None else tuple(sorted(map(order.index, relation.identity)))
+        identity = None
+        if relation.identity is not None:
+            identity = tuple([place for place, i in enumerate(order) if i in relation.identity])
+            if len(identity) < len(relation.identity):
+                self._notice(SchemaNotice(name, f"{name} has another replica identity than it had."))
+                return None
         return _Binding(name, pick, len(relation.columns) in order, layout, identity)
 
     def _notice(self, notice: SchemaNotice) -> None:
@@ -439,27 +463,32 @@ def _misfit(relation: _Relation, name: str, layout: TableLayout) -> str | None:
         return f"{name} was dropped and created again."
     if relation.name != name:
         return f"{name} was renamed to {relation.name}."
-    if relation.identity is not None:
-        columns = {relation.columns[i] for i in relation.identity}
-        if not columns:
-            return identity_reason(name)
-        if not columns.issubset(layout.columns):
-            return f"{name} has another replica identity than it had."
+    if relation.identity == ():
+        return identity_reason(name)
     return None
 
 
 def _changed_columns(relation: _Relation, layout: TableLayout) -> tuple[str, ...]:
     """Return columns of the layout that were dropped, have another type, or another order (they swapped names)."""
     at = {column: i for i, column in enumerate(relation.columns)}
-    there = [at[column] for column in layout.columns if column in at]
+    columns = layout.columns
+    if layout.former is not None:
+        columns = tuple(column for _, column in sorted(zip(layout.column_ids, columns, strict=True)))
+    there = [at[column] for column in columns if column in at]
     if there != sorted(there):
         return layout.columns
     types = layout.type_ids
     return tuple(
         column
         for i, column in enumerate(layout.columns)
-        if column not in at or (types and types[i] != relation.types[at[column]])
+        if not column.startswith(FORMER_COLUMN)
+        and (column not in at or (types and not same_type(types[i], relation.types[at[column]])))
     )
+
+
+def same_type(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether values of two types (OID and modifier) are the same texts: equal types, or text and varchar."""
+    return one == other or (one[0] in _STRINGS and other[0] in _STRINGS)
 
 
 def _picker(order: list[int], count: int) -> Callable[[Values], ChangedRow]:

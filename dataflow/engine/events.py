@@ -83,7 +83,8 @@ class SnapshotTaken:
 class TableJoined:
     """`table` was added to the publication; `snapshot` was taken after that had committed.
 
-    What is open in it, or older, may have changed the table without being in the stream. Nobody read the table before.
+    What is open in it, or older, may have changed the table without being in the stream. Either nobody read the table
+    before, or its rows got columns, which older rows of the stream do not have, and which no view read before.
     """
 
     table: str

@@ -88,7 +88,7 @@ from tests.simulation.questions import any_key, inner_keys, materializations
 from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
-from tests.simulation.schema import LATE_TABLE
+from tests.simulation.schema import LATE_TABLE, TABLES
 from tests.simulation.views import VIEWS
 from tests.simulation.waiting import is_covered
 from tests.simulation.world import World
@@ -473,6 +473,9 @@ class Simulation:
         elif not self.joined:
             self.joined = True
             self.step(TableJoined(LATE_TABLE, self.join_snapshot))
+        elif rng.random() < 0.1:
+            # A table that got columns joins again; what is stored of it goes on.
+            self.step(TableJoined(rng.choice(TABLES).name, self.world.visibility.barrier()))
 
     def do_install(self, rng: Random) -> None:
         """A view is installed."""

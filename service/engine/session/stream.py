@@ -74,5 +74,5 @@ def _forget_other_rows(transactions: Iterable[CommittedTransaction], layouts: Ma
     for transaction in transactions:
         for name, change in transaction.tables.items():
             layout = layouts.get(name)
-            if layout is not None and not change.has_layout(layout):
+            if layout is not None and not change.has_layout(layout) and not change.widen(layout):
                 change.drop_rows()

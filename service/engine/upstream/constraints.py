@@ -4,9 +4,13 @@ Not here: the layout of rows that the stream decodes (checked by each database).
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cdc.change import SchemaNotice
-from dataflow.schema import Table
+from dataflow.schema import SqlType, Table
+
+#: Types of PostgreSQL that differ in nothing but their names.
+_STRINGS = frozenset(("text", "varchar"))
 
 
 def broken(taken: Table, found: Table) -> Iterator[SchemaNotice]:
@@ -16,7 +20,7 @@ def broken(taken: Table, found: Table) -> Iterator[SchemaNotice]:
         column.name
         for column in taken.columns
         if column.name in now
-        and (column.type != now[column.name].type or (column.not_null and not now[column.name].not_null))
+        and (not _same(column.type, now[column.name].type) or (column.not_null and not now[column.name].not_null))
     )
     if changed:
         reason = (
@@ -32,6 +36,13 @@ def broken(taken: Table, found: Table) -> Iterator[SchemaNotice]:
 def _identity(table: Table) -> set[str] | None:
     """Columns of the replica identity by name; None if old rows are whole."""
     return None if table.identity is None else {table.columns[i].name for i in table.identity}
+
+
+def _same(one: SqlType, other: SqlType) -> bool:
+    """True if values of both types are the same texts, and compare alike."""
+    if {one.name, other.name} <= _STRINGS:
+        return replace(one, name=other.name, sql=other.sql) == other
+    return one == other
 
 
 def _keys(table: Table) -> set[tuple[str, ...]]:

@@ -112,7 +112,8 @@ class Changes:
         try:
             async with self.upstream.session() as session:
                 fresh = await session.load_catalog(self._texts(definition))
-                return await self.installer.planning(fresh, definition).plan(session, definition), fresh
+                planning = self.installer.planning(fresh, definition, anew=fresh.tables)
+                return await planning.plan(session, definition), fresh
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:
@@ -210,25 +211,17 @@ class Changes:
             plan = await self.installer.planning(fresh, reader, put=put).plan(session, reader)
         except ApiError as error:
             raise ApiError("view_in_use", f"View {reader.name!r} reads it: {error.detail}", error.hint) from None
-        await self.installer.join(session, plan.tables, fresh)
-        return plan, fresh
+        return await self.installer.join(session, plan, fresh), fresh
 
     async def _prepared(self, session: UpstreamSession, definition: Definition) -> tuple[ViewPlan, Catalog]:
         """Returns the plan, after its tables are followed, and the catalog it was made with."""
         since = self.repair.state
         fresh = await session.load_catalog(self._texts(definition))
         outdated = self.repair.outdated(fresh)
-        if outdated:
-            # The stream decodes these tables by their old layout: their readers are planned again together with this
-            # view.
-            plan = await self.installer.planning(fresh, definition, as_followed=False).plan(session, definition)
-            if not outdated.isdisjoint(plan.tables):
-                reason = "The table's columns have changed; the view is being planned again."
-                self.repair.break_views(outdated & plan.tables, reason)
-                await self.repair.mend(session, fresh, since)
-        plan = await self.installer.planning(fresh, definition).plan(session, definition)
-        await self.installer.join(session, plan.tables, fresh)
-        return plan, fresh
+        plan = await self.installer.planning(fresh, definition, anew=outdated).plan(session, definition)
+        if await self.repair.renew(session, outdated & plan.tables, fresh):
+            await self.repair.mend(session, fresh, since)
+        return await self.installer.join(session, plan, fresh), fresh
 
     def _texts(self, definition: Definition) -> list[str]:
         return [*self.installer.registry.texts(), definition.sql]

@@ -9,7 +9,7 @@ Not here: the registry (`service.engine.views.registry`), followed tables (`tabl
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -79,29 +79,33 @@ class Installer:
         fresh: Catalog,
         definition: Definition,
         *,
-        as_followed: bool = True,
+        anew: Container[str] = (),
         put: Definition | None = None,
         checks: TableChecks | None = None,
     ) -> Planning:
-        """Returns the planner for a definition over `fresh` and the other registered views. Followed tables have the
-        form in which they are followed, except for a dry run. `put`: a definition that is not registered yet; `checks`:
-        shared by plans made together."""
+        """Returns the planner for a definition over `fresh` and the other registered views. Followed tables are defined
+        as they are followed, except `anew`. `put`: a definition that is not registered yet; `checks`: shared by plans
+        made together."""
         others = {name: registered.definition.sql for name, registered in self.registry.views.items()}
         if put is not None:
             others[put.name] = put.sql
         others.pop(definition.name, None)
-        catalog = replace(self.following.planning_catalog(fresh) if as_followed else fresh, registered=others)
+        catalog = replace(self.following.planning_catalog(fresh, anew), registered=others)
         return Planning(catalog, checks or self.checks(), self.guarded)
 
     def checks(self) -> TableChecks:
         """New table checks, since results do not stay valid."""
         return TableChecks(self.following.refusals, self.following.layouts)
 
-    async def join(self, session: UpstreamSession, tables: frozenset[str], fresh: Catalog) -> None:
-        """Follows `tables`, none of which is refused, and announces the new ones to the engine."""
-        new = sorted(tables - self.following.layouts.keys())
-        if not new:
-            return
+    async def join(self, session: UpstreamSession, plan: ViewPlan, fresh: Catalog) -> ViewPlan:
+        """Follows the tables of a plan, none of which is refused, and announces the new ones to the engine. Returns the
+        plan over the engine's rows."""
+        new = sorted(plan.tables - self.following.layouts.keys())
+        if new:
+            await self._follow(session, new, fresh)
+        return replace(plan, view=self.following.placed(plan.view))
+
+    async def _follow(self, session: UpstreamSession, new: list[str], fresh: Catalog) -> None:
         await self.following.publish(session, new)
         try:
             await self.following.follow(session, new, fresh)
@@ -113,9 +117,25 @@ class Installer:
         for table in new:
             self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
 
+    @property
+    def extends(self) -> bool:
+        """True if followed tables can be extended: the stream is read here, and each row states its columns."""
+        settings = self.following.settings
+        return self.shard.of == 1 and settings.source == "direct" and self.following.catalog.dialect == "postgres"
+
+    async def extend(self, session: UpstreamSession, table: str, fresh: Catalog) -> None:
+        """Follows the new and altered columns of a table, too. Raises `TableAlteredError`."""
+        await self.following.extend(session, table, fresh)
+        taken = await self.lookups.snapshot()
+        self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
+
+    def is_read(self, table: str) -> bool:
+        """True if a view in the engine reads the table."""
+        return any(table in installation.tables for installation in self.registry.installations.values())
+
     async def admit(self, session: UpstreamSession, plans: Iterable[ViewPlan], fresh: Catalog) -> None:
         """Checks that the full state of these plans fits into memory. Raises ApiError(too_large)."""
-        catalog = self.following.planning_catalog(fresh)
+        catalog = self.following.engine_catalog(fresh)
         here = []
         for plan in plans:
             if isinstance(plan.view, View) and self._is_anothers(plan, catalog):

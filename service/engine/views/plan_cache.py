@@ -67,7 +67,7 @@ class KnownPlans:
         """Writes the installed plans whenever they have changed, until cancelled."""
         while True:
             if (look := last_look()) is not None:
-                now = Look(None, self._code, self.following.planning_catalog(look.catalog)), dict(self._installed())
+                now = Look(None, self._code, self.following.engine_catalog(look.catalog)), dict(self._installed())
                 if now != self._written:
                     await asyncio.to_thread(self._write, [now[0], *now[1].items()])
                     self._written = now

@@ -1,14 +1,17 @@
-"""Schema changes: views on changed tables break at once and are repaired if they can be.
+"""Schema changes: affected views break at once and are repaired if they can be.
 
-The stream reports changes of a table's row format, the catalog all others. Affected views break at once, other views
-continue, and broken views are planned again until that succeeds.
+*Theory*: the stream reports changes of a table's row format, the catalog all others. A change of columns affects the
+views that read or mention them; if one of these is planned again, rows of the table are extended by the new columns, so
+the others go on with their state. A table that became another one, or whose rows cannot be extended, affects all its
+views. Broken views are planned again until that succeeds.
 
 Not here: when the catalog is read (`schema_watch`).
 """
 
 import asyncio
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TypeVar
 
@@ -32,6 +35,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 #: Problems of a view whose reads are not forwarded either: its SQL is rejected, or it is too large.
 _FATAL = frozenset({"view_invalid", "too_large"})
+_ALTERED = "The table's columns have changed; the view is being planned again."
 #: Redefining statements that are remembered for plans in progress.
 _REMEMBERED = 1000
 
@@ -70,12 +74,15 @@ class Repair:
 
     def schema_changed(self, notice: SchemaNotice) -> None:
         """Breaks the views affected by a change of a followed table."""
-        used = any(self._uses(i.plan, notice) for i in self.installer.registry.installations.values())
-        if used:
+        affected = [each for each in self._installed() if self._uses(each[1].plan, notice)]
+        if affected:
             log.warning("table changed", table=notice.table, reason=notice.reason)
-            self.break_views({notice.table}, notice.reason)
-            return
-        if (notice.table, notice.columns) not in self._known:
+            if not notice.columns:
+                self.break_views({notice.table}, notice.reason)
+                return
+            for registered, installation in affected:
+                self._plan_anew(registered, installation, notice.reason)
+        elif (notice.table, notice.columns) not in self._known:
             self._known.add((notice.table, notice.columns))
             log.info("table changed; no view uses the changed columns", table=notice.table, reason=notice.reason)
         following = self.installer.following
@@ -116,7 +123,6 @@ class Repair:
             if table not in following.layouts:
                 raise TableAlteredError(table)
             if columns and self._uses(plan, SchemaNotice(table, "", columns)):
-                self.break_views({table}, "The table has changed; the view is being planned again.")
                 raise TableAlteredError(table)
 
     def break_views(self, tables: set[str], reason: str) -> None:
@@ -136,9 +142,11 @@ class Repair:
         if notice.table not in plan.tables:
             return False
         table = self.installer.following.catalog.tables[notice.table]
-        return not notice.columns or not set(notice.columns).isdisjoint(
-            table.columns[i].name for i in columns_used(plan, notice.table)
-        )
+        if not notice.columns:
+            return True
+        read = {table.columns[i].name for i in columns_used(plan, notice.table)}
+        # COUNT of a column that is NOT NULL does not read it.
+        return not read.isdisjoint(notice.columns) or any(_mentions(plan, column) for column in notice.columns)
 
     async def check(self) -> None:
         """Compares the followed tables with the catalog and tries to repair broken views. Raises `UpstreamError`."""
@@ -229,11 +237,17 @@ class Repair:
         """Plans every broken view again and installs those that succeed; `since` is the `state` of `fresh`. The caller
         holds the lock."""
         checks = self.installer.checks()
-        for registered in list(self._broken()):
+        tried: set[str] = set()
+        # Views of a table that cannot be extended break meanwhile.
+        while (registered := next((r for r in self._broken() if r.definition.name not in tried), None)) is not None:
             definition = registered.definition
+            tried.add(definition.name)
+            anew = frozenset(self.installer.following.doubted)
             try:
-                plan = await self.installer.planning(fresh, definition, checks=checks).plan(session, definition)
-                await self.installer.join(session, plan.tables, fresh)
+                planning = self.installer.planning(fresh, definition, anew=anew, checks=checks)
+                plan = await planning.plan(session, definition)
+                await self.renew(session, plan.tables & anew, fresh)
+                plan = await self.installer.join(session, plan, fresh)
                 await self.installer.admit(session, [plan], fresh)
                 self.require_unchanged(plan, since)
             except ApiError as error:
@@ -253,8 +267,34 @@ class Repair:
         return {
             table
             for table in following.layouts.keys() & fresh.tables.keys()
-            if following.catalog.tables[table].columns != fresh.tables[table].columns
+            if table in following.doubted or following.definition(table).columns != fresh.tables[table].columns
         }
+
+    async def renew(self, session: UpstreamSession, tables: Collection[str], fresh: Catalog) -> bool:
+        """Lets followed tables be followed as they are defined in `fresh`. Returns whether views broke. Raises
+        `TableRefusedError`, `UpstreamError`."""
+        broke = False
+        for table in sorted(tables):
+            if table not in self.installer.following.layouts:
+                continue
+            if not self.installer.is_read(table):
+                self.installer.following.unfollow({table})
+            elif self.installer.extends:
+                try:
+                    await self.installer.extend(session, table, fresh)
+                except BaseException:
+                    # Perhaps it was extended but not announced.
+                    self.break_views({table}, _ALTERED)
+                    raise
+            else:
+                self.break_views({table}, _ALTERED)
+                broke = True
+        return broke
+
+
+def _mentions(plan: ViewPlan, column: str) -> bool:
+    text = " ".join((plan.sql, *(sql for _, sql in plan.upstream_views)))
+    return re.search(rf"(?<![\w:$]){re.escape(column)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _views_named(plan: ViewPlan, names: Iterable[str]) -> set[str]:

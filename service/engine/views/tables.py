@@ -1,20 +1,23 @@
 """Tables followed by the engine and the stream.
 
-Invariants: a followed table has one definition in `catalog` and one layout, both of the same moment; neither is
-replaced while a plan made with it is installed. A table added while the stream runs is announced to the engine with a
-snapshot taken after its layout.
+Invariants: a followed table has one definition in `catalog` and one layout, both of the same moment; while a plan made
+with them is installed, they are only extended: columns that it reads stay at their places. A table added or extended
+while the stream runs is announced to the engine with a snapshot taken after its layout.
 
 Not here: the checks of tables (`upstream.checks`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
 import structlog
 
-from cdc.change import TableLayout
+from cdc.change import FORMER_COLUMN, TableLayout
 from cdc.stream import ChangeStream
-from dataflow.schema import Catalog
+from dataflow.plan.nodes import View
+from dataflow.plan.placement import Places, placed
+from dataflow.plan.refresh import RefreshView
+from dataflow.schema import Catalog, Column, Table
 from service.engine.upstream.constraints import broken
 from service.engine.upstream.results import Finding
 from service.engine.upstream.upstream import UpstreamSession
@@ -52,15 +55,30 @@ class FollowedTables:
     layouts: dict[str, TableLayout] = field(default_factory=dict)
     #: Decoder of the tables; None before the stream begins with the tables followed then.
     stream: ChangeStream | None = None
-    #: Columns reported by the stream as changed while followed, which no view uses.
+    #: Columns that have changed since they were followed, which no view uses.
     doubted: dict[str, set[str]] = field(default_factory=dict)
+    #: Extended tables as the upstream defines them, and the places of their columns in the engine's rows.
+    extended: dict[str, tuple[Table, Places]] = field(default_factory=dict)
     #: Warnings already logged.
     _warned: set[Finding] = field(default_factory=set)
 
-    def planning_catalog(self, fresh: Catalog) -> Catalog:
-        """Returns `fresh` with followed tables in the engine's form."""
-        tables = {**fresh.tables, **{t: self.catalog.tables[t] for t in self.layouts if t in self.catalog.tables}}
-        return replace(fresh, tables=tables)
+    def planning_catalog(self, fresh: Catalog, anew: Container[str] = ()) -> Catalog:
+        """Returns `fresh` with followed tables, except `anew`, as they were defined when they were followed, or
+        extended. Plans made with it are then `placed`."""
+        definitions = {table: self.definition(table) for table in self.layouts if table not in anew}
+        return replace(fresh, tables={**fresh.tables, **definitions})
+
+    def engine_catalog(self, fresh: Catalog) -> Catalog:
+        """Returns `fresh` with followed tables in the form of the engine's rows."""
+        return replace(fresh, tables={**fresh.tables, **{table: self.catalog.tables[table] for table in self.layouts}})
+
+    def definition(self, table: str) -> Table:
+        """Returns the definition by which a followed table was followed, or extended."""
+        return self.extended[table][0] if table in self.extended else self.catalog.tables[table]
+
+    def placed(self, view: View | RefreshView) -> View | RefreshView:
+        """Returns a plan over the engine's rows, made with the definitions of the followed tables."""
+        return placed(view, {table: places for table, (_, places) in self.extended.items()})
 
     async def refusals(self, session: UpstreamSession, tables: Iterable[str]) -> dict[str, TableRefusedError]:
         """Returns which of `tables` cannot be followed, after repairing their replica identity if the settings say so.
@@ -96,6 +114,41 @@ class FollowedTables:
     async def follow(self, session: UpstreamSession, tables: Iterable[str], fresh: Catalog) -> None:
         """Starts decoding the stream's rows of `tables`, with the layouts of `fresh`."""
         wanted = list(tables)
+        layouts = await self._layouts(session, wanted, fresh)
+        for table in wanted:
+            self.catalog.tables[table] = fresh.tables[table]
+            self.layouts[table] = layouts[table]
+            self.extended.pop(table, None)
+            self.doubted.pop(table, None)
+        if self.stream is not None:
+            await self.stream.wait_followed()
+
+    async def extend(self, session: UpstreamSession, table: str, fresh: Catalog) -> None:
+        """Follows also the new and altered columns of a followed table, as defined in `fresh`. Raises
+        `TableAlteredError` if it became another table, or is altered again."""
+        former = self.layouts[table]
+        found = (await self._layouts(session, [table], fresh))[table]
+        changed = set(self.doubted.get(table, ()))
+        for notice in await session.check_schema({table: former}, self.catalog.tables, fresh):
+            if not notice.columns:
+                raise TableAlteredError(table)
+            changed.update(notice.columns)
+        definition = fresh.tables[table]
+        old = {column: at for at, column in enumerate(former.columns) if column not in changed}
+        new = [column.name for column in definition.columns if column.name not in old]
+        places = tuple(
+            old[column.name] if column.name in old else len(former.columns) + new.index(column.name)
+            for column in definition.columns
+        )
+        self.layouts[table] = _extended(former, found, changed, new)
+        self.catalog.tables[table] = _placed(definition, places, self.catalog.tables[table])
+        self.extended[table] = definition, places
+        self.doubted.pop(table, None)
+        if self.stream is not None:
+            await self.stream.wait_followed()
+
+    async def _layouts(self, session: UpstreamSession, wanted: list[str], fresh: Catalog) -> dict[str, TableLayout]:
+        """Reads layouts that match `fresh`. Raises `TableRefusedError`."""
         layouts = await session.load_layouts(wanted)
         # Check the layouts again: no statement in the stream from here on reports a change made between the read of
         # `fresh` and now.
@@ -107,26 +160,61 @@ class FollowedTables:
                 raise TableAlteredError(table)
         for refusal in (await self.refusals(session, wanted)).values():
             raise refusal
-        for table in wanted:
-            self.catalog.tables[table] = fresh.tables[table]
-            self.layouts[table] = layouts[table]
-            self.doubted.pop(table, None)
-        if self.stream is not None:
-            await self.stream.wait_followed()
+        return layouts
 
     def unfollow(self, tables: Iterable[str]) -> None:
         """Stops decoding `tables`, which no view reads any more."""
         for table in tables:
             self.layouts.pop(table, None)
+            self.extended.pop(table, None)
             self.doubted.pop(table, None)
 
     def restart(self, fresh: Catalog) -> None:
         """Resets for a new engine and a new stream, which follows no tables yet."""
         self.catalog = Catalog({}, fresh.search_path, text=fresh.text, dialect=fresh.dialect)
         self.layouts.clear()
+        self.extended.clear()
         self.doubted.clear()
         self.stream = None
 
 
 def _refusal(finding: Finding) -> TableRefusedError:
     return TableRefusedError(finding.reason, finding.fix, streamed=finding.code != "not_streamed")
+
+
+def _extended(former: TableLayout, found: TableLayout, changed: set[str], new: list[str]) -> TableLayout:
+    """Returns the layout of `found` with the columns of `former` at their places."""
+    at = {column: i for i, column in enumerate(found.columns)}
+    kept = [column in at and column not in changed for column in former.columns]
+    sources = [*(at[column] if keep else None for column, keep in zip(former.columns, kept, strict=True))]
+    sources += [at[column] for column in new]
+    names = [
+        column if keep or column.startswith(FORMER_COLUMN) else f"{FORMER_COLUMN}{i}"
+        for i, (column, keep) in enumerate(zip(former.columns, kept, strict=True))
+    ]
+    return replace(
+        found,
+        columns=(*names, *new),
+        type_ids=tuple((0, 0) if i is None else found.type_ids[i] for i in sources),
+        column_ids=tuple(0 if i is None else found.column_ids[i] for i in sources),
+        column_marks=tuple("" if i is None else found.column_marks[i] for i in sources),
+        type_marks=tuple("" if i is None else found.type_marks[i] for i in sources),
+        since=former.since,
+        former=former,
+        extended=found.since,
+    )
+
+
+def _placed(definition: Table, places: Places, former: Table) -> Table:
+    """Returns a table's definition with its columns at these places, and columns that it lost at the others."""
+    at = dict(zip(places, definition.columns, strict=True))
+    width = max([len(former.columns), *(place + 1 for place in places)])
+    return replace(
+        definition,
+        columns=tuple(
+            at[i] if i in at else Column(f"{FORMER_COLUMN}{i}", former.columns[i].type) for i in range(width)
+        ),
+        keys=tuple(tuple(places[column] for column in key) for key in definition.keys),
+        indexes=tuple(tuple(places[column] for column in index) for index in definition.indexes),
+        spreads={places[column]: spread for column, spread in definition.spreads.items()},
+    )

@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from cdc.change import UNKNOWN, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.change import FORMER_COLUMN, UNKNOWN, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.postgres.pgoutput import Decoder, MalformedStream
 
 OID = 16384
@@ -281,6 +281,60 @@ def test_types_are_compared_where_the_layout_has_them() -> None:
     (only,) = decode(made, begin(), relation(kind=23), insert(*ROW), commit())
     assert only.tables[NAME].added == [ROW]
     assert made.take_notices()[0].columns == COLUMNS
+
+
+def test_text_and_varchar_are_one_type() -> None:
+    made = decoder(TableLayout(COLUMNS, OID, type_ids=((1043, 44), (25, -1), (1043, -1))))
+    decode(made, begin(), relation(kind=1043), insert(*ROW), commit())
+    assert made.take_notices() == []
+
+
+def extended() -> TableLayout:
+    """``name`` was dropped, ``kind`` was added, both before position 150."""
+    former = TableLayout(COLUMNS, OID, ((25, -1),) * 3, (1, 2, 3))
+    return TableLayout(
+        ("id", f"{FORMER_COLUMN}1", "body", "kind"),
+        OID,
+        ((25, -1), (0, 0), (25, -1), (25, -1)),
+        (1, 0, 3, 4),
+        former=former,
+        extended=150,
+    )
+
+
+def test_an_extended_layout_keeps_the_places_of_columns() -> None:
+    """Rows of before have no value for the new columns, and nothing is said of that."""
+    made = decoder(extended())
+    (before, after) = decode(
+        made,
+        begin(700, 100),
+        relation(),
+        insert(*ROW),
+        commit(100),
+        relation(("id", "body", "kind")),
+        begin(701, 160),
+        insert("2", "y", "k"),
+        commit(160),
+    )
+    assert before.tables[NAME].added == [("1", None, "x", None)]
+    assert after.tables[NAME].added == [("2", None, "y", "k")]
+    assert made.take_notices() == []
+
+
+def test_a_column_that_an_extended_layout_keeps_is_missed() -> None:
+    """At once, also before the position where the layout was extended."""
+    made = decoder(extended())
+    decode(made, begin(700, 100), relation(("id", "kind")), insert("2", "k"), commit(100))
+    assert [notice.columns for notice in made.take_notices()] == [("body",)]
+
+
+def test_rows_of_a_former_layout_are_widened() -> None:
+    layout = extended()
+    change = TableChange([ROW], [], layout=layout.former)
+    assert change.widen(layout)
+    assert change == TableChange([(*ROW, None)], [])
+    assert change.has_layout(layout)
+    assert not TableChange([ROW], [], layout=TableLayout(COLUMNS, OID)).widen(layout)
 
 
 def test_rows_from_before_the_layout() -> None:

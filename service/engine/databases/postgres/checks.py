@@ -10,9 +10,9 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
-from cdc.change import SchemaNotice, TableLayout
+from cdc.change import FORMER_COLUMN, SchemaNotice, TableLayout
 from cdc.postgres.names import quote_identifier
-from cdc.postgres.pgoutput import identity_reason
+from cdc.postgres.pgoutput import identity_reason, same_type
 from dataflow.schema import Catalog, Table
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
 from service.engine.databases.postgres.publication import create_statement
@@ -343,13 +343,20 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
     elif found.table_id != layout.table_id:
         yield SchemaNotice(name, f"{name} was dropped and created again.")
     else:
-        there = set(zip(found.columns, found.column_ids, found.type_ids, strict=True))
+        there = {
+            column: (number, kind)
+            for column, number, kind in zip(found.columns, found.column_ids, found.type_ids, strict=True)
+        }
         wanted = zip(layout.columns, layout.column_ids, layout.type_ids, strict=True)
-        changed = tuple(column for column, number, kind in wanted if (column, number, kind) not in there)
+        changed = tuple(
+            column
+            for column, number, kind in wanted
+            if column not in there or there[column][0] != number or not same_type(kind, there[column][1])
+        )
         changed += _remarked(layout.columns, layout.type_marks, found.columns, found.type_marks)
         if found.file_mark != layout.file_mark:
             changed += _remarked(layout.columns, layout.column_marks, found.columns, found.column_marks)
-        changed = tuple(dict.fromkeys(changed))
+        changed = tuple(column for column in dict.fromkeys(changed) if not column.startswith(FORMER_COLUMN))
         if changed:
             listed = ", ".join(changed)
             yield SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {listed}.", changed)
