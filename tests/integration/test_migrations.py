@@ -1,0 +1,279 @@
+"""Migrations under load: while a table is altered, readers read its views and a writer writes to it.
+
+Every answer is a 200 and no version goes back, except where a view's own column is gone: that is an error with the
+column's name, which can be asked again while the view is planned anew. Views that do not read what was altered are
+answered from memory throughout.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from service.engine.databases.postgres.schema_marks import MARKING
+from service.ground.version import parse_version
+from tests.fixtures.mariadb import MariaDatabase
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import LIMIT_S, RunningService, running_service, until
+
+KEYS = ("1", "2")
+#: Answers of each reader after which a migration is over, at the least.
+ANSWERS = 20
+COLUMNS = "(id int PRIMARY KEY, name varchar(40) NOT NULL, n int NOT NULL, kind varchar(9), small int, extra text)"
+ROWS = "(1, 'a', 0, '1', 1, 'x'), (2, 'b', 0, '1', 2, 'x'), (3, 'c', 0, '2', 3, 'x')"
+VIEWS = {
+    "names": "SELECT id, name FROM {t} WHERE id = :id",
+    "smalls": "SELECT id, small FROM {t} WHERE id = :id",
+    "counts": "SELECT kind, count(name) AS c FROM {t} WHERE kind = :id GROUP BY kind",
+    "numbers": "SELECT id, n FROM {t} WHERE id = :id",
+    "sums": "SELECT kind, sum(n) AS n FROM {t} WHERE kind = :id GROUP BY kind",
+    "rows": "SELECT * FROM {t} WHERE id = :id",
+}
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Statements, each a transaction; `affected`: views that are planned anew; `losing`: those whose column is gone
+    until they are; `broken`: those that stay without it."""
+
+    name: str
+    statements: tuple[str, ...]
+    affected: frozenset[str] = frozenset()
+    losing: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
+
+
+def migration(name: str, *statements: str, affected: str = "", losing: str = "", broken: str = "") -> Migration:
+    return Migration(
+        name, statements, frozenset(affected.split()), frozenset(losing.split()), frozenset(broken.split())
+    )
+
+
+EVERY = " ".join(VIEWS)
+SWAP = (
+    "BEGIN; CREATE TABLE {t}_next (LIKE {t} INCLUDING ALL); {identity} INSERT INTO {t}_next SELECT * FROM {t};"
+    " ALTER TABLE {t} RENAME TO {t}_old; ALTER TABLE {t}_next RENAME TO {t}; COMMIT"
+)
+FULL = "ALTER TABLE {t}_next REPLICA IDENTITY FULL;"
+ON_POSTGRES = [
+    migration("add a column", "ALTER TABLE {t} ADD COLUMN added int"),
+    migration("add a column with values", "ALTER TABLE {t} ADD COLUMN added uuid DEFAULT gen_random_uuid()"),
+    migration("create an index", "CREATE INDEX ON {t} (name)"),
+    migration("drop an index", "CREATE INDEX {t}_i ON {t} (name)", "DROP INDEX {t}_i"),
+    migration("int to bigint", "ALTER TABLE {t} ALTER small TYPE bigint", affected="smalls rows"),
+    migration("longer varchar", "ALTER TABLE {t} ALTER name TYPE varchar(80)"),
+    migration("varchar to text", "ALTER TABLE {t} ALTER name TYPE text"),
+    migration("drop a column", "ALTER TABLE {t} DROP COLUMN extra", affected="rows", losing="rows"),
+    migration(
+        "rename a column",
+        "ALTER TABLE {t} RENAME COLUMN small TO tiny",
+        affected="smalls rows",
+        losing="smalls",
+        broken="smalls",
+    ),
+    migration(
+        "rename back",
+        "ALTER TABLE {t} RENAME COLUMN small TO tiny",
+        "ALTER TABLE {t} RENAME COLUMN tiny TO small",
+        affected="smalls rows",
+        losing="smalls",
+    ),
+    migration("drop not null", "ALTER TABLE {t} ALTER name DROP NOT NULL", affected="names counts rows"),
+    migration("set not null", "ALTER TABLE {t} ALTER kind SET NOT NULL"),
+    migration("swap tables", SWAP.replace("{identity}", FULL), affected=EVERY),
+]
+ON_MARIADB = [
+    migration("add a column", "ALTER TABLE {t} ADD COLUMN added int DEFAULT 5"),
+    migration("create an index", "CREATE INDEX i ON {t} (name)"),
+    migration("int to bigint", "ALTER TABLE {t} MODIFY small bigint", affected=EVERY),
+    migration("longer varchar", "ALTER TABLE {t} MODIFY name varchar(80) NOT NULL", affected=EVERY),
+    migration("drop a column", "ALTER TABLE {t} DROP COLUMN extra", affected=EVERY, losing="rows"),
+    migration(
+        "rename a column",
+        "ALTER TABLE {t} CHANGE small tiny int",
+        affected=EVERY,
+        losing="smalls",
+        broken="smalls",
+    ),
+    migration("drop not null", "ALTER TABLE {t} MODIFY name varchar(40) NULL", affected=EVERY),
+    migration(
+        "swap tables",
+        "CREATE TABLE {t}_next LIKE {t}",
+        "INSERT INTO {t}_next SELECT * FROM {t}",
+        "RENAME TABLE {t} TO {t}_old, {t}_next TO {t}",
+        affected=EVERY,
+    ),
+]
+
+
+class Reader(threading.Thread):
+    """Reads all views of a table in turn, until it is told to stop. *State*: `answers`, those so far; `wrong`, what
+    must not be."""
+
+    def __init__(self, service: RunningService, table: str, change: Migration) -> None:
+        super().__init__()
+        self.answers = 0
+        self.wrong: list[str] = []
+        self._ended = threading.Event()
+        self._service = service
+        self._table = table
+        self._change = change
+        self._newest: dict[str, tuple[int, int]] = {}
+
+    def run(self) -> None:
+        with httpx.Client(timeout=LIMIT_S) as http:
+            while not self._ended.is_set():
+                for view in VIEWS:
+                    for key in KEYS:
+                        self._read(http, view, key)
+                self.answers += 1
+
+    def _read(self, http: httpx.Client, view: str, key: str) -> None:
+        reply = http.get(f"{self._service.http}/v1/views/{view}_{self._table}", params={"id": key})
+        problem = self._check_answer(reply, view, key) if reply.is_success else self._check_problem(reply, view)
+        if problem is not None:
+            self.wrong.append(f"{self._change.name}: {view}: {problem}: {reply.text} {dict(reply.headers)}")
+
+    def _check_answer(self, reply: httpx.Response, view: str, key: str) -> str | None:
+        hit = "; hit" in reply.headers["cache-status"]
+        if not hit and view not in self._change.affected:
+            return "not answered from memory"
+        version = reply.json()["version"]
+        before = self._newest.get(f"{view} {key}", (0, 0))
+        position = before[0] if version is None else parse_version(version)
+        n = max((int(row.get("n", 0)) for row in reply.json()["rows"]), default=0)
+        self._newest[f"{view} {key}"] = position, n
+        return None if (position, n) >= before and n >= before[1] else f"older than {before}"
+
+    def _check_problem(self, reply: httpx.Response, view: str) -> str | None:
+        said = reply.json()
+        if view not in self._change.losing:
+            return "refused"
+        if said["code"] == "view_building":
+            return None if said["retryable"] and reply.headers["retry-after"] else "not to be asked again"
+        if view not in self._change.broken or said["code"] != "view_broken":
+            return "refused for good"
+        return None if "small" in said["detail"] and "Register" in said["hint"] else "does not say what to do"
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join(LIMIT_S)
+
+
+@dataclass
+class Site:
+    """A service with the views of one table for each migration."""
+
+    service: RunningService
+    #: Runs statements, each in a transaction.
+    execute: Callable[..., None]
+    #: The rows of a query, with %s for a parameter.
+    query: Callable[..., list[tuple[Any, ...]]]
+    #: Adds one to `n` in all rows of a table, again and again.
+    write: Callable[[str, threading.Event], None]
+    wrong: list[str] = field(default_factory=list)
+
+    def migrate(self, table: str, change: Migration) -> None:
+        """Under two readers and a writer."""
+        for view in VIEWS:
+            for key in KEYS:
+                until(lambda view=view, key=key: self.service.hits(f"{view}_{table}", id=key))
+        readers = [Reader(self.service, table, change) for _ in range(2)]
+        ended = threading.Event()
+        writer = threading.Thread(target=self.write, args=(table, ended))
+        for thread in (*readers, writer):
+            thread.start()
+        try:
+            until(lambda: all(reader.answers for reader in readers))
+            for statement in change.statements:
+                self.execute(statement.format(t=table))
+            beats = self._heartbeats()
+            before = [reader.answers for reader in readers]
+            until(lambda: self._heartbeats() >= beats + 2)
+            until(lambda: all(r.answers >= n + ANSWERS for r, n in zip(readers, before, strict=True)))
+            until(lambda: self._is_over(table, change))
+        finally:
+            ended.set()
+            writer.join(LIMIT_S)
+            for reader in readers:
+                reader.stop()
+        self.wrong += [wrong for reader in readers for wrong in reader.wrong]
+        for view in VIEWS.keys() - change.broken:
+            for key in KEYS:
+                until(lambda view=view, key=key: self._is_exact(view, table, key))
+
+    def _heartbeats(self) -> int:
+        return int(self.service.stats()["counters"]["heartbeats"])
+
+    def _is_over(self, table: str, change: Migration) -> bool:
+        """Whether each view is ready and has what is read of it, or is broken."""
+        for view in VIEWS:
+            name = f"{view}_{table}"
+            status = self.service.view(name)["status"]
+            if status != ("broken" if view in change.broken else "ready"):
+                return False
+            if status == "ready" and not all(self.service.hits(name, id=key) for key in KEYS):
+                return False
+        return True
+
+    def _is_exact(self, view: str, table: str, key: str) -> bool:
+        # A view with * has the columns of when it was planned.
+        reply = self.service.read(f"{view}_{table}", id=key)
+        rows = reply.json()["rows"]
+        names = ", ".join(rows[0])
+        expected = self.query(f"SELECT {names} FROM ({VIEWS[view].format(t=table).replace(':id', '%s')}) q", key)
+        return [[_text(value) for value in row.values()] for row in rows] == [list(map(_text, row)) for row in expected]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+@contextmanager
+def site(
+    directory: Path, database: Database | MariaDatabase, changes: list[Migration], **sections: Any
+) -> Iterator[Site]:
+    """All of these are to be migrated, a table each."""
+    views = {}
+    for number in range(len(changes)):
+        table = f"t{number}"
+        database.execute(f"CREATE TABLE {table} {COLUMNS}", f"INSERT INTO {table} VALUES {ROWS}")
+        views |= {f"{view}_{table}": sql.format(t=table) for view, sql in VIEWS.items()}
+
+    def write(table: str, ended: threading.Event) -> None:
+        connecting = (
+            psycopg.connect(database.url, autocommit=True) if isinstance(database, Database) else database.connect()
+        )
+        with closing(connecting) as connection, closing(connection.cursor()) as cursor:
+            while not ended.wait(0.02):
+                cursor.execute(f"UPDATE {table} SET n = n + 1")
+
+    with running_service(directory, database.url, views, **sections) as service:
+        yield Site(service, database.execute, database.query, write)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
+def test_migrations(database: Database, tmp_path: Path, *, marked: bool) -> None:
+    database.execute(*MARKING if marked else ())
+    cdc = {"set_replica_identity": True, "schema_check_s": 5}
+    with site(tmp_path / "service", database, ON_POSTGRES, cdc=cdc) as place:
+        for number, change in enumerate(ON_POSTGRES):
+            place.migrate(f"t{number}", change)
+        assert place.wrong == []
+        assert place.service.stats()["counters"]["engine_failures"] == 0
+
+
+@pytest.mark.mariadb
+def test_migrations_of_mariadb(mariadb: MariaDatabase, tmp_path: Path) -> None:
+    with site(tmp_path / "service", mariadb, ON_MARIADB) as place:
+        for number, change in enumerate(ON_MARIADB):
+            place.migrate(f"t{number}", change)
+        assert place.wrong == []
+        assert place.service.stats()["counters"]["engine_failures"] == 0
