@@ -215,6 +215,7 @@ def _placed(definition: Table, places: Places, former: Table) -> Table:
             at[i] if i in at else Column(f"{FORMER_COLUMN}{i}", former.columns[i].type) for i in range(width)
         ),
         keys=tuple(tuple(places[column] for column in key) for key in definition.keys),
+        identity=None if definition.identity is None else tuple(places[column] for column in definition.identity),
         indexes=tuple(tuple(places[column] for column in index) for index in definition.indexes),
         spreads={places[column]: spread for column, spread in definition.spreads.items()},
     )
