@@ -64,6 +64,11 @@ class Flavour:
     version: tuple[int, ...]
 
     @property
+    def reports_places(self) -> bool:
+        """True if status variables report visible places of the log; otherwise global ids bound a snapshot."""
+        return self.dialect == "mariadb"
+
+    @property
     def log_end(self) -> str:
         """Statement that returns the end of the binary log."""
         renamed = self.dialect == "mysql" and self.version >= (8, 2)

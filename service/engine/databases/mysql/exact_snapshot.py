@@ -64,7 +64,7 @@ async def pause(number: int) -> None:
 async def begin(wire: Wire, flavour: Flavour) -> Exact | None:
     """Begins a transaction; returns its snapshot if that is exact. Raises ServerError, ConnectionBroken,
     UpstreamError."""
-    if flavour.dialect == "mariadb":
+    if flavour.reports_places:
         visible, _, end = await wire.query_all([VISIBLE, BEGIN, flavour.log_end])
         place = end_place(end)
         return BinlogSnapshot(place) if visible_place(visible) == place else None
@@ -94,7 +94,7 @@ async def locked(pool: MySqlPool) -> AsyncIterator[None]:
 async def begin_locked(wire: Wire, flavour: Flavour) -> Exact:
     """Begins a transaction and returns its snapshot, while commits are blocked. Raises like `begin`."""
     snapshot = await begin(wire, flavour)
-    if snapshot is None and flavour.dialect == "mariadb":
+    if snapshot is None and flavour.reports_places:
         # The reported place may belong to another connection's snapshot; the log's end is reliable.
         snapshot = BinlogSnapshot(end_place(await wire.query(flavour.log_end)))
     if snapshot is None:

@@ -46,7 +46,7 @@ class HeldMySql:
     def _question(self) -> PlaceQuestion | BracketQuestion:
         flavour = self._pool.flavour
         assert flavour is not None, "known since the first connection"
-        return VisiblePlace().question() if flavour.dialect == "mariadb" else BracketQuestion(flavour, compared=False)
+        return VisiblePlace().question() if flavour.reports_places else BracketQuestion(flavour, compared=False)
 
     @asynccontextmanager
     async def readers(self, most: int) -> AsyncIterator[Sequence["HeldMySql"]]:

@@ -132,4 +132,4 @@ class MySqlLookups:
     def _question(self, compared: bool) -> PlaceQuestion | BracketQuestion:
         flavour = self._pool.flavour
         assert flavour is not None, "known since the first connection"
-        return self._visible.question() if flavour.dialect == "mariadb" else BracketQuestion(flavour, compared)
+        return self._visible.question() if flavour.reports_places else BracketQuestion(flavour, compared)
