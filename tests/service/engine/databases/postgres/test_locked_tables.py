@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import psycopg
 import pytest
-from dataflow.spark.named_snapshot import NamedSnapshots
 
 from dataflow.plan.nodes import Chain
 from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
+from dataflow.spark.snapshot_holder import SnapshotHolder
 from dataflow.types import LookupId, NodeId, Row
 from service.engine.databases.postgres.bulk_reads import reading
 from service.engine.databases.postgres.catalog import load_catalog
@@ -76,7 +76,7 @@ async def build(lookups: PostgresLookups, sql: str) -> list[Row]:
 
 
 async def spark(lookups: PostgresLookups, sql: str) -> list[Row]:
-    holder = await asyncio.to_thread(NamedSnapshots, lookups._pool._conninfo, None, ["public.items"])
+    holder = await asyncio.to_thread(SnapshotHolder, lookups._pool._conninfo, None, ["public.items"])
     try:
         return await at_snapshot(lookups._pool._conninfo, holder.snapshot.name, sql)
     finally:
