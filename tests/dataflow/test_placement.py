@@ -23,7 +23,7 @@ def chain(table: str, *columns: int) -> Chain:
 
 
 def test_only_columns_of_the_table_move() -> None:
-    """What is above a chain refers to the chain's columns."""
+    """Nodes above a chain refer to the chain's columns."""
     count = AggregateCall(AggregateFunction.SUM, column(1), INT)
     relation = Block(
         (BlockInput(Aggregate(chain(TABLE, 0, 1), (0,), (count,))), BlockInput(chain(OTHER, 0, 1))), None, (column(1),)

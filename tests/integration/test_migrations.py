@@ -212,7 +212,7 @@ class Site:
         return int(self.service.stats()["counters"]["heartbeats"])
 
     def _is_over(self, table: str, change: Migration) -> bool:
-        """Whether each view is ready and has what is read of it, or is broken."""
+        """Returns whether each view is ready and has what is read of it, or is broken."""
         for view in VIEWS:
             name = f"{view}_{table}"
             status = self.service.view(name)["status"]

@@ -182,6 +182,7 @@ class Runtime:
             self.following,
             self.lookups,
             Admission(self.dispatcher, self.leaf, self.budget.budget_bytes),
+            self.upstream.describes_rows,
             settings.auth is not None,
             self.shard,
         )

@@ -176,6 +176,11 @@ class Upstream(Protocol):
         """Reads on behalf of views."""
         ...
 
+    @property
+    def describes_rows(self) -> bool:
+        """True if the change stream states the columns of each row, so that followed tables can be extended."""
+        ...
+
     def session(self) -> AbstractAsyncContextManager[UpstreamSession]:
         """Opens a connection for queries about the database."""
         ...

@@ -62,6 +62,8 @@ class Installer:
     following: FollowedTables
     lookups: Lookups
     admission: Admission
+    #: `Upstream.describes_rows`.
+    describes_rows: bool = False
     #: True if readers are authenticated by tokens.
     guarded: bool = False
     #: The shard of all keys held here.
@@ -120,8 +122,7 @@ class Installer:
     @property
     def extends(self) -> bool:
         """True if followed tables can be extended: the stream is read here, and each row states its columns."""
-        settings = self.following.settings
-        return self.shard.of == 1 and settings.source == "direct" and self.following.catalog.dialect == "postgres"
+        return self.shard.of == 1 and self.describes_rows
 
     async def extend(self, session: UpstreamSession, table: str, fresh: Catalog) -> None:
         """Follows the new and altered columns of a table, too. Raises `TableAlteredError`."""

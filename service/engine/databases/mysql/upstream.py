@@ -112,6 +112,10 @@ class MySqlUpstream:
     #: Separate login that reads the log.
     apart: bool = False
 
+    @property
+    def describes_rows(self) -> bool:
+        return False
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[UpstreamSession]:
         async with self.pool.connection() as wire:

@@ -123,6 +123,10 @@ class PostgresUpstream:
     #: Separate login that reads the stream.
     apart: bool = False
 
+    @property
+    def describes_rows(self) -> bool:
+        return self.capture is None
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[UpstreamSession]:
         async with self.pool.connection() as connection:
