@@ -1,6 +1,8 @@
 """``python -m tests.simulation --steps 2000000 --seed 1``: as many random steps as you like, on all cores.
 
-``--upstream KIND`` keeps to one kind of upstream. ``--replay FILE`` shows a regression's events and effects instead.
+``--upstream KIND`` keeps to one kind of upstream. With ``--keys-only`` changes of all tables that have keys carry old
+rows in part, and plans materialize what that needs (``planned``) or do not (``coarse``). ``--replay FILE`` shows a
+regression's events and effects instead.
 """
 
 import argparse
@@ -16,7 +18,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.simulation.runs import ACTIONS, Focus, Verdict, explain, load_regression, minimise, run_seed, save_regression
+from tests.simulation.runs import (
+    ACTIONS,
+    UPSTREAMS,
+    Focus,
+    Verdict,
+    explain,
+    load_regression,
+    minimise,
+    run_seed,
+    save_regression,
+)
 from tests.simulation.visibility import KINDS
 
 
@@ -40,7 +52,9 @@ def verdicts(first_seed: int, steps: int, jobs: int, focus: Focus | None = None)
 
 def simulate(arguments: argparse.Namespace, console: Console) -> int:
     """All runs; the exit status."""
-    focus = None if arguments.upstream is None else Focus(upstreams=(arguments.upstream,))
+    upstreams = UPSTREAMS if arguments.upstream is None else (arguments.upstream,)
+    old_rows = None if arguments.keys_only is None else arguments.keys_only == "planned"
+    focus = None if (upstreams, old_rows) == (UPSTREAMS, None) else Focus(upstreams=upstreams, old_rows=old_rows)
     counters: Counter[str] = Counter()
     steps = 0
     failed: Verdict | None = None
@@ -77,6 +91,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=cpu_count() or 1)
     parser.add_argument("--upstream", choices=sorted(KINDS))
+    parser.add_argument("--keys-only", choices=("planned", "coarse"))
     parser.add_argument("--replay", type=Path)
     arguments = parser.parse_args()
     console = Console()
