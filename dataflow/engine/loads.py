@@ -112,10 +112,10 @@ class Load:
                 delta = self.chain.function.delta(logged.removed, logged.added)
                 if logged.partial:
                     delta = self._with_partial(delta, logged.partial)
+                    if self.lost:
+                        return False
                 if delta[0] or delta[1]:
                     self.staged.stage(delta)
-            if self.lost:
-                return False
         if self.log.rows or not self.staged.settle(rows):
             return False
         self.staged.end()
