@@ -67,7 +67,9 @@ class Engine:
         self._derivations = Derivations(context, staging)
         self._upqueries = Upqueries(context, self._flights, self._derivations, self._ranking)
         self._evictions = Evictions(self.counters, self._leaf_evicted, self._derivations.lost)
-        self._propagation = Propagation(context, self.graph, self._ranking, self._evictions, self._derivations)
+        self._propagation = Propagation(
+            context, self.graph, self._ranking, self._evictions, self._derivations, self._upqueries.fill_rows
+        )
         installation = Installation(context, self.ring, self._upqueries)
         loads = Loads(self.graph, staging, installation.install, logs, self.counters)
         self._backfills = Backfills(loads, self._derivations, self._flights, self._upqueries)

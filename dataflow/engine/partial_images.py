@@ -5,7 +5,8 @@ values only. What a node over a chain of that table does with one depends on wha
 
 - a store that has a unique key of the table among its columns finds the old row by it, if it knows the row; a row that
   it does not know is under no covered key (I1), so there is nothing to take away;
-- other nodes evict the keys that the old row may be under: those that agree with its known values.
+- other nodes evict the keys that the old row may be under: those that agree with its known values. A leaf by a unique
+  key is filled again at once, since the new row is all that there is under its key.
 
 The new row is applied where it is known, and where unchanged values that the stream omits (TOAST) are those of the old
 row in the store; otherwise the keys that it may be under are evicted.
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 
 from dataflow.engine.events import TableDelta
 from dataflow.engine.evictions import Target
-from dataflow.engine.nodes import ChainNode, GroupingNode, Store, Stored
+from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, Store, Stored
 from dataflow.errors import contained
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import passed_through
@@ -40,6 +41,10 @@ class NodeChange:
     delta: Delta = field(default_factory=lambda: ([], []))
     #: Keys that the rows may be under which are not in `delta`.
     lost: list[Target] = field(default_factory=list)
+    #: Of these, keys of a leaf whose only rows are those that `delta` adds.
+    known: set[Key] = field(default_factory=set)
+    #: Keys of rows that are known in part.
+    unknown: set[Key] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -56,14 +61,14 @@ class PartialImages:
 
     def __init__(self, chain: ChainNode, table: Table) -> None:
         relation = chain.relation
+        plain = passed_through(relation)
+        shown = {base: column for column, base in plain.items()}
         self.table = table
-        shown = {base: column for column, base in passed_through(relation).items()}
         self._function = chain.function
         self._types = chain.types
         #: Columns of the table that the chain's rows depend on.
         self._used = tuple(sorted(used_columns(relation.predicate, *relation.columns)))
         #: By column of the chain, the table's column whose value it has, if it is one.
-        plain = passed_through(relation)
         self._base = tuple([plain.get(column) for column in range(len(chain.types))])
         #: Unique key of the table that the chain's rows have, by ordinal in the chain.
         self.unique: Columns | None = next(
@@ -88,6 +93,8 @@ class PartialImages:
                 # An expression fails for the row; a lookup of its keys fails as upstream.
                 contained(error)
                 found.lost += _every_key(node)
+                found.unknown.update(key for _, _, key in found.lost)
+        found.known -= found.unknown
         return found
 
     def _apply(self, node: Stored, before: Row | None, after: Row | None, found: NodeChange) -> None:
@@ -96,7 +103,10 @@ class PartialImages:
         if before is None:
             pass
         elif identity is None or self.unique is None or not isinstance(node, Store):
-            found.lost += self._keys_under(node, self.shown(before))
+            lost = list(self._keys_under(node, self.shown(before)))
+            found.lost += lost
+            if self.unique is not None and isinstance(node, Leaf) and set(self.unique) <= set(node.coverage.columns):
+                found.known.update(key for _, _, key in lost)
         else:
             for held in node.materialization.require_index(self.unique).get(identity):
                 found.delta[0].append(held)
@@ -104,7 +114,9 @@ class PartialImages:
             return
         complete = self._completed(after, held)
         if complete is None:
-            found.lost += self._keys_under(node, self.shown(after))
+            lost = list(self._keys_under(node, self.shown(after)))
+            found.lost += lost
+            found.unknown.update(key for _, _, key in lost)
         else:
             found.delta[1].extend(self._function.rows([complete]))
 

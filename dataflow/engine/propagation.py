@@ -5,7 +5,7 @@ Nothing is published before everything went through; what met a hole on its way 
 Not here: who reads (`upquery`), what the leaf store does with changes (`service.leaf_store`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from dataflow.engine.context import Context
@@ -20,9 +20,11 @@ from dataflow.engine.ranking import Ranking
 from dataflow.errors import contained
 from dataflow.ops.block import InputChange
 from dataflow.state.materialization import consolidate
-from dataflow.types import Delta, NodeId, PartialChange
+from dataflow.types import Columns, Delta, Key, NodeId, PartialChange, Row
 
 _NOTHING: Delta = ([], [])
+#: Covers a key of a node by some columns with exactly these rows.
+Fill = Callable[[Stored, Columns, Key, list[Row]], bool]
 
 
 class Propagation:
@@ -35,6 +37,7 @@ class Propagation:
         ranking: Ranking,
         evictions: Evictions,
         derivations: Derivations,
+        fill: Fill,
     ) -> None:
         self._counters = context.counters
         self._emit = context.emit
@@ -42,6 +45,9 @@ class Propagation:
         self._ranking = ranking
         self._evictions = evictions
         self._derivations = derivations
+        self._fill = fill
+        #: Leaves' keys that partial changes evict and whose rows they bring, which are collected until they are filled.
+        self._refilled: dict[Leaf, dict[Key, list[Row]]] = {}
         self._incongruence = Incongruence(context.counters)
         #: Nodes for which this step's rows made an expression fail, and all that is computed from them.
         self._spoiled: dict[NodeId, Stored] = {}
@@ -55,6 +61,7 @@ class Propagation:
 
     def _apply_together(self, tables: dict[str, TableDelta]) -> None:
         own: dict[NodeId, Delta] = {}
+        self._refilled = {}
         for table, delta in tables.items():
             if delta.overflow:
                 self._forget_table(table)
@@ -65,6 +72,11 @@ class Propagation:
         self._evictions.spoil(self._spoiled.values())
         for target in targets:
             self._evictions.evict(*target)
+        for leaf, keys in self._refilled.items():
+            if not leaf.stopped and leaf.id not in self._spoiled:
+                for key, rows in keys.items():
+                    self._counters["partial_refilled"] += 1
+                    self._fill(leaf, leaf.coverage.columns, key, rows)
 
     def take_failed(self) -> list[tuple[Stored, Exception]]:
         """The nodes that failed since it was asked last."""
@@ -87,6 +99,8 @@ class Propagation:
                 change = images.change_of(child, changes)
                 found[child.id] = change.delta
                 lost.update(dict.fromkeys(change.lost))
+                if isinstance(child, Leaf) and change.known:
+                    self._refilled[child] = {key: [] for key in change.known}
         self._counters["partial_changes"] += len(changes)
         self._counters["partial_evicted"] += len(lost)
         for target in lost:
@@ -168,6 +182,9 @@ class Propagation:
             return
         if isinstance(node, Leaf):
             try:
+                for row in delta[1] if node in self._refilled else ():
+                    if (rows := self._refilled[node].get(node.key_of(row))) is not None:
+                        rows.append(row)
                 self._absorb_leaf(node, delta, truncated)
             except Exception as error:
                 self._spoil([node], error)

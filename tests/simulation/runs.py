@@ -74,6 +74,7 @@ PROOFS = (
     "redo",
     "partial_changes",
     "partial_evicted",
+    "partial_refilled",
     "forward_hole",
     "padding",
     "refill",

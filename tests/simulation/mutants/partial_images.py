@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 from dataflow.engine import loads
 from dataflow.engine.invalidation import Invalidator
+from dataflow.engine.nodes import Leaf
 from dataflow.engine.partial_images import PartialImages
 from dataflow.types import UNKNOWN, Row
 
@@ -40,6 +41,18 @@ def omitted_values_are_null() -> AbstractContextManager[Any]:
         return tuple([None if value is UNKNOWN else value for value in after])
 
     return patch.object(PartialImages, "_completed", mutant)
+
+
+def key_of_a_row_known_in_part_filled() -> AbstractContextManager[Any]:
+    """A leaf's key is filled again without the row that is known in part."""
+    original = PartialImages.change_of
+
+    def mutant(self: PartialImages, node: Any, changes: Any) -> Any:
+        found = original(self, node, changes)
+        found.known |= found.unknown if isinstance(node, Leaf) else set()
+        return found
+
+    return patch.object(PartialImages, "change_of", mutant)
 
 
 def unknown_rows_of_a_lookup_ignored() -> AbstractContextManager[Any]:

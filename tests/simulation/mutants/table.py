@@ -129,6 +129,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     partial_images.old_row_stays: Focus(old_rows=False),
     partial_images.old_row_stays_in_its_store: Focus(old_rows=True),
     partial_images.omitted_values_are_null: Focus(old_rows=True),
+    partial_images.key_of_a_row_known_in_part_filled: Focus(old_rows=False),
     partial_images.unknown_rows_of_a_lookup_ignored: Focus(old_rows=False, upstreams=("postgres", "mariadb")),
     partial_images.old_row_of_a_lookup_stays: Focus(old_rows=True, upstreams=("postgres", "mariadb")),
     partial_images.old_row_of_a_load_stays: replace(LOADING, old_rows=True),
