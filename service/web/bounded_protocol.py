@@ -33,14 +33,18 @@ _LOOKED_AT = frozenset({b"host", b"expect", b"transfer-encoding"})
 _LINGER_S, _LINGER_BYTES = 1.0, 1 << 20
 
 
+#: Defaults are those of the settings.
+_HTTP = HttpSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    max_head_bytes: int = 16 << 10
-    max_headers: int = 100
-    max_body_bytes: int = 1 << 20
-    receive_timeout_s: float = 15.0
-    keep_alive_s: float = 75.0
-    max_connections: int = 10_000
+    max_head_bytes: int = _HTTP.max_head_bytes
+    max_headers: int = _HTTP.max_headers
+    max_body_bytes: int = _HTTP.max_body_bytes
+    receive_timeout_s: float = _HTTP.receive_timeout_s
+    keep_alive_s: float = _HTTP.keep_alive_s
+    max_connections: int = _HTTP.max_connections
     #: Paths that are served on connections over `max_connections`, too.
     always_served: frozenset[str] = frozenset()
     #: Whether the Host of a request must be a name or an address of this machine.

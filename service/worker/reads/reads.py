@@ -25,6 +25,7 @@ from service.leaf_store.transaction import LeafTransaction
 from service.protocol.counters import ReadCounters
 from service.protocol.engine_client import EngineClient
 from service.protocol.reads import AnswerSource, ReadItem, ReadReply
+from service.settings.sections import HttpSettings
 from service.web.arguments import Arguments
 from service.web.messages import CACHE_CONTROL, PRIVATE
 from service.web.principal import Principal, readable, require_read
@@ -42,15 +43,19 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+#: Defaults are those of the settings.
+_HTTP = HttpSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Limits of requests (`service.settings.sections.HttpSettings`)."""
+    """Limits of requests."""
 
-    read_timeout_s: float = 5.0
-    max_body_bytes: int = 1 << 20
-    max_keys: int = 1000
-    max_wait_s: float = 30.0
-    waiting_reads: int = 1000
+    read_timeout_s: float = _HTTP.read_timeout_s
+    max_body_bytes: int = _HTTP.max_body_bytes
+    max_keys: int = _HTTP.max_keys
+    max_wait_s: float = _HTTP.max_wait_s
+    waiting_reads: int = _HTTP.waiting_reads
     #: Answers from this size on are compressed if the client accepts it; 0: never.
     compress_bytes: int = 0
 
