@@ -20,7 +20,7 @@ from cdc.gtid import Gtids, parse_gtids
 from dataflow.types import Key, Position, ViewId
 from service.ground.errors import ApiError
 from service.protocol.adhoc import Match
-from service.protocol.codec import Request, codec_of, reply_codec_of
+from service.protocol.codec import Codec, Request, codec_of, reply_codec_of
 from service.protocol.counters import ReadCounters, SubscriptionCounts, WorkerCounts
 from service.protocol.frames import error_fields, error_of
 from service.protocol.reads import ReadItem, ReadReply
@@ -261,6 +261,8 @@ def _name_of(kind: type) -> str:
 
 _NAMES: Mapping[type, str] = {kind: _name_of(kind) for kind in get_args(WorkerMessage)}
 _KINDS: Mapping[bytes, type] = {name.encode(): kind for kind, name in _NAMES.items()}
+#: Made while a process starts: the first read that misses does not wait for them.
+_CODECS: Mapping[type, Codec] = {kind: codec_of(kind) for kind in _NAMES}
 _REPLY_KINDS: Mapping[bytes, ReplyKind] = {kind.encode(): kind for kind in ReplyKind}
 
 
@@ -272,7 +274,7 @@ def name_of(message: Request[Any] | WorkerMessage) -> str:
 def message_frame(message: Request[Any] | WorkerMessage, number: int = 0, trace: str = "") -> bytes:
     """The frame of a worker's message. `trace`: the ``traceparent`` of its span; empty: not traced."""
     kind: Any = type(message)
-    return b"%b %d %b\n%b" % (_NAMES[kind].encode(), number, trace.encode(), codec_of(kind).write(message))
+    return b"%b %d %b\n%b" % (_NAMES[kind].encode(), number, trace.encode(), _CODECS[kind].write(message))
 
 
 def message_of(frame: bytes) -> tuple[WorkerMessage, int, str]:
@@ -281,7 +283,7 @@ def message_of(frame: bytes) -> tuple[WorkerMessage, int, str]:
     name, number, trace = head.split(b" ")
     if (kind := _KINDS.get(name)) is None:
         raise ValueError(f"not a message of this version: {name!r}")
-    message: WorkerMessage = codec_of(kind).read(json)
+    message: WorkerMessage = _CODECS[kind].read(json)
     return message, int(number), trace.decode()
 
 
