@@ -334,6 +334,10 @@ class Engine:
         """See `PublicationBarrier.seen_by`; None if `position` has not been applied."""
         return self._barrier.seen_by(position) if position <= self.applied else None
 
+    def stalls(self, tables: frozenset[str]) -> bool:
+        """Whether reads of these tables wait for transactions that were open when one of them joined."""
+        return not self._barrier.stalled.isdisjoint(tables)
+
     @property
     def exhausted(self) -> bool:
         """True if the last `EvictSome` found nothing that may go, neither a key of a view nor what was left behind."""

@@ -23,29 +23,39 @@ class PublicationBarrier:
         #: Those of them for which that may not have been applied yet, with the position where it will be, if it is
         #: known: reads of them are forwarded, which waits for it.
         self.joining: dict[str, Position | None] = {}
+        #: Those of them for which the latest snapshot did not see enough: what was open then has not ended yet.
+        self.stalled: set[str] = set()
 
     def restart(self, snapshot: Snapshot) -> None:
         """Begins a stream, of which `snapshot` sees the start."""
         self._barriers.clear()
         self.joining.clear()
+        self.stalled.clear()
         self._start = snapshot
 
     def join(self, table: str, snapshot: Snapshot) -> None:
         """A table joins, before `snapshot` was taken."""
         self._barriers[table] = snapshot
         self.joining[table] = None
+        if not snapshot.finished(snapshot):
+            self.stalled.add(table)
 
     def note(self, snapshot: Snapshot, bound: Position | None) -> None:
         """A snapshot arrived; by `bound`, all that it sees is in the stream."""
         for table, known in self.joining.items():
-            if bound is not None and (known is None or bound < known) and snapshot.finished(self._barriers[table]):
-                self.joining[table] = bound
+            if snapshot.finished(self._barriers[table]):
+                self.stalled.discard(table)
+                if bound is not None and (known is None or bound < known):
+                    self.joining[table] = bound
+            elif known is None:
+                self.stalled.add(table)
 
     def reach(self, applied: Position) -> None:
         """Tables are like others once all that was open when they joined has been applied."""
         for table, bound in list(self.joining.items()):
             if bound is not None and bound <= applied:
                 del self.joining[table]
+                self.stalled.discard(table)
                 self._ring.join(table, bound)
 
     def sees_enough(self, snapshot: Snapshot, tables: frozenset[str]) -> bool:

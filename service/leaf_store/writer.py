@@ -160,6 +160,14 @@ class LeafWriter:
         self._views[view] = describe(view, plan, null_rows, status, listed, refreshed, serving, never_null)
         self._catalog_changed = True
 
+    def set_never_null(self, view: ViewId, never_null: Collection[int]) -> None:
+        """Set which output columns are never NULL, from the next commit on."""
+        info = self._views[view]
+        columns = tuple(replace(c, nullable=number not in never_null) for number, c in enumerate(info.columns))
+        if columns != info.columns:
+            self._views[view] = replace(info, columns=columns)
+            self._catalog_changed = True
+
     def publish(self, view: ViewId) -> None:
         """Let the name of `view` denote it from the next commit on (a replacement that is ready)."""
         name = self._views[view].name

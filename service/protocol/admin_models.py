@@ -103,6 +103,7 @@ class ViewState(Model):
     #: None for a view that is not maintained incrementally.
     materialization: Literal["partial", "full"] | None
     #: ``quarantined``: its computation failed; its reads fall back to the upstream until a retry succeeds.
+    #: ``outdated``: it is planned again after a schema change; its reads fall back to the upstream until then.
     #: ``elsewhere``: a view that belongs to another shard.
     status: Literal["building", "ready", "quarantined", "outdated", "broken", "elsewhere"]
     #: Reason why it is not ready or, if it is, not maintained incrementally.

@@ -28,7 +28,8 @@ class AnswerSource(StrEnum):
     STORED = "stored"
     UNSTORED = "unstored"
     FORWARDED = "forwarded"
-    #: The same, because what is stored is older than the view allows; exact at no version that is known.
+    #: The same, because what is stored is older than the view allows, or the view is planned again; exact at no version
+    #: that is known.
     CURRENT = "current"
     #: The upstream's answer to a query that no view means; exact at no version that is known.
     QUERY = "query"

@@ -74,7 +74,7 @@ ON_POSTGRES = [
         "rename a column",
         "ALTER TABLE {t} RENAME COLUMN small TO tiny",
         affected="smalls rows",
-        losing="smalls",
+        losing="smalls rows",
         broken="smalls",
     ),
     migration(
@@ -82,9 +82,9 @@ ON_POSTGRES = [
         "ALTER TABLE {t} RENAME COLUMN small TO tiny",
         "ALTER TABLE {t} RENAME COLUMN tiny TO small",
         affected="smalls rows",
-        losing="smalls",
+        losing="smalls rows",
     ),
-    migration("drop not null", "ALTER TABLE {t} ALTER name DROP NOT NULL", affected="names counts rows"),
+    migration("drop not null", "ALTER TABLE {t} ALTER name DROP NOT NULL", affected="counts"),
     migration("set not null", "ALTER TABLE {t} ALTER kind SET NOT NULL"),
     migration("swap tables", SWAP.replace("{identity}", FULL), affected=EVERY),
 ]
@@ -98,7 +98,7 @@ ON_MARIADB = [
         "rename a column",
         "ALTER TABLE {t} CHANGE small tiny int",
         affected=EVERY,
-        losing="smalls",
+        losing="smalls rows",
         broken="smalls",
     ),
     migration("drop not null", "ALTER TABLE {t} MODIFY name varchar(40) NULL", affected=EVERY),
@@ -277,3 +277,101 @@ def test_migrations_of_mariadb(mariadb: MariaDatabase, tmp_path: Path) -> None:
             place.migrate(f"t{number}", change)
         assert place.wrong == []
         assert place.service.stats()["counters"]["engine_failures"] == 0
+
+
+@pytest.mark.postgres
+def test_a_broken_view_is_repaired_by_undoing_the_change(database: Database, tmp_path: Path) -> None:
+    """And by registering it anew."""
+    cdc = {"set_replica_identity": True}
+    with site(tmp_path / "service", database, ON_POSTGRES[:1], cdc=cdc) as place:
+        service = place.service
+        until(lambda: service.hits("smalls_t0", id=1))
+        for repaired in (True, False):
+            place.execute("ALTER TABLE t0 RENAME small TO tiny")
+            until(lambda: service.view("smalls_t0")["status"] == "broken")
+            refused = service.read("smalls_t0", id=1)
+            said = refused.json()
+            assert (refused.status_code, said["code"], said["retryable"]) == (503, "view_broken", False)
+            assert 'no column "small"' in said["detail"]
+            assert "retry-after" not in refused.headers
+            assert service.call("GET", "/readyz").json()["broken"].keys() == {"smalls_t0"}
+            if repaired:
+                place.execute("ALTER TABLE t0 RENAME tiny TO small")
+                until(lambda: service.view("smalls_t0")["status"] == "ready")
+                until(lambda: service.hits("smalls_t0", id=1))
+        place.execute("UPDATE t0 SET tiny = 7")
+        until(lambda: service.read("rows_t0", id=1).json().get("rows", [{}])[0].get("tiny") == 7)
+
+
+@pytest.mark.postgres
+def test_a_swapped_table_that_cannot_be_followed_is_answered_by_the_database(
+    database: Database, tmp_path: Path
+) -> None:
+    """Until it can be: views find it by its name."""
+    with site(tmp_path / "service", database, ON_POSTGRES[:1], cdc={"set_replica_identity": False}) as place:
+        service = place.service
+        place.execute("ALTER TABLE t0 REPLICA IDENTITY FULL")
+        until(lambda: service.view("rows_t0")["status"] == "ready")
+        until(lambda: service.hits("rows_t0", id=1))
+        place.execute(SWAP.format(t="t0", identity=""))
+        until(lambda: service.view("rows_t0")["status"] == "outdated")
+        for n in (5, 6):
+            place.execute(
+                f"UPDATE t0_old SET n = 99; ALTER TABLE t0 REPLICA IDENTITY FULL; UPDATE t0 SET n = {n}; "
+                "ALTER TABLE t0 REPLICA IDENTITY DEFAULT"
+            )
+            answer = service.read("rows_t0", id=1).json()
+            assert (answer["rows"][0]["n"], answer["version"]) == (n, None)
+        until(lambda: "REPLICA IDENTITY FULL" in service.call("GET", "/readyz").json()["outdated"]["rows_t0"])
+        place.execute("ALTER TABLE t0 REPLICA IDENTITY FULL")
+        until(lambda: service.view("rows_t0")["status"] == "ready")
+        until(lambda: service.hits("rows_t0", id=1))
+        place.execute("UPDATE t0 SET n = 7")
+        until(lambda: service.rows("rows_t0", id=1)[0]["n"] == 7)
+
+
+@pytest.mark.postgres
+def test_one_table_is_altered_again_and_again(database: Database, tmp_path: Path) -> None:
+    """Its rows grow by what is altered; a view that reads none of it is answered from memory throughout."""
+    change = migration("many", *(
+        statement
+        for n in range(4)
+        for statement in (
+            f"ALTER TABLE {{t}} ALTER small TYPE {'bigint' if n % 2 else 'numeric'}",
+            f"ALTER TABLE {{t}} ADD COLUMN added{n} int DEFAULT {n}",
+            f"UPDATE {{t}} SET small = small + 1, extra = '{n}'",
+            "ALTER TABLE {t} RENAME COLUMN extra TO other",
+            "ALTER TABLE {t} RENAME COLUMN other TO extra",
+        )
+    ), affected="smalls rows", losing="rows")  # fmt: skip
+    database.execute(*MARKING)
+    with site(tmp_path / "service", database, [change], cdc={"set_replica_identity": True}) as place:
+        place.migrate("t0", change)
+        assert place.wrong == []
+        assert place.service.put("late", "SELECT id, added3, small FROM t0 WHERE id = :id").is_success
+        place.execute("UPDATE t0 SET added3 = 9, small = 3")
+        until(lambda: place.service.rows("late", id=1) == [{"id": 1, "added3": 9, "small": 3}])
+        assert place.service.stats()["counters"]["engine_failures"] == 0
+
+
+@pytest.mark.postgres
+def test_a_transaction_that_stays_open_delays_no_read(database: Database, tmp_path: Path) -> None:
+    """Rows of the altered table are not stored before it has ended: until then the database answers."""
+    database.execute("CREATE TABLE others (id int)")
+    with (
+        site(tmp_path / "service", database, ON_POSTGRES[:1], cdc={"set_replica_identity": True}) as place,
+        psycopg.connect(database.url) as long,
+    ):
+        service = place.service
+        until(lambda: service.hits("smalls_t0", id=1) and service.hits("names_t0", id=1))
+        long.execute("INSERT INTO others VALUES (1)")
+        before = service.stats()["counters"]["reads_failed"]
+        place.execute("ALTER TABLE t0 ALTER small TYPE bigint", "UPDATE t0 SET small = 5000000000 WHERE id = 1")
+        until(lambda: service.view("smalls_t0")["status"] == "ready")
+        for _ in range(3):
+            assert service.rows("smalls_t0", id=1) == [{"id": 1, "small": 5000000000}]
+            assert service.hits("names_t0", id=1)
+            assert not service.hits("smalls_t0", id=2)
+        assert service.stats()["counters"]["reads_failed"] == before
+        long.commit()
+        until(lambda: service.hits("smalls_t0", id=1))

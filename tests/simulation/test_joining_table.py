@@ -77,6 +77,19 @@ def test_a_read_does_not_wait_for_ever_for_what_is_open() -> None:
     assert beats == [[], [], [FailRead(ReadId(1), NOT_ENDED, retryable=True)]]
 
 
+def test_a_table_is_stalled_while_something_is_open_of_when_it_joined() -> None:
+    engine = joining("follows_by_0")
+    tables = frozenset([LATE_TABLE, "public.users"])
+    assert engine.stalls(tables)
+    engine.step(SnapshotTaken(SimulatedSnapshot(8, [OLD])))
+    assert engine.stalls(tables)
+    assert not engine.stalls(frozenset(["public.users"]))
+    engine.step(SnapshotTaken(SimulatedSnapshot(8, [])))
+    assert not engine.stalls(tables)
+    engine.step(TableJoined(LATE_TABLE, SimulatedSnapshot(9, [])))
+    assert not engine.stalls(tables)
+
+
 def test_rows_with_what_the_stream_lacks_are_not_of_before_it() -> None:
     """Another transaction was logged before it and becomes visible after it: the rows are those of no version."""
     engine = joining("follows_by_0")

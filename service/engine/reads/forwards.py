@@ -16,8 +16,8 @@ from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
 from dataflow.types import Row, ViewId
 from dataflow.types.rules import ValueKind
-from service.engine.upstream.results import AnswerColumn
-from service.engine.views.registry import InstalledView, ViewPlan
+from service.engine.upstream.results import AnswerColumn, ForwardRows
+from service.engine.views.registry import InstalledView, Status, ViewPlan
 from service.engine.views.stand_in import placed
 from service.ground.errors import ApiError
 from service.leaf_store.answer import PageWindow, StoredAnswer
@@ -90,15 +90,32 @@ def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, 
 _remembered = lru_cache(maxsize=1024)(_forward_sql)
 
 
-def check_columns(plans: Sequence[ViewPlan], found: Sequence[tuple[AnswerColumn, ...]]) -> None:
-    """Raises ApiError(view_building) if the result's columns differ from the view's."""
-    for plan, columns in zip(plans, found, strict=True):
-        if not plan.answers(columns):
-            reason = f"The columns of view {plan.view.name!r} have changed; it is being planned again."
-            raise ApiError("view_broken", reason, retryable=True)
+def rows_of_views(views: Sequence[InstalledView], found: ForwardRows) -> list[list[Row]]:
+    """Returns the rows of each view's own columns. Raises ApiError(view_broken)."""
+    results = zip(views, found.columns, found.rows, strict=True)
+    return [rows_of_view(view, columns, rows) for view, columns, rows in results]
 
 
-def check_values(plan: ViewPlan, rows: Sequence[Row]) -> None:
+def rows_of_view(view: InstalledView, columns: tuple[AnswerColumn, ...], rows: list[Row]) -> list[Row]:
+    """Returns rows of a view's own columns: ``*`` may stand for others by now. Raises ApiError(view_broken) if it lost
+    one, or it has another type."""
+    plan, is_outdated = view.plan, view.status is Status.OUTDATED
+    names = [name for name, _ in columns]
+    wanted = [column.name for column in plan.view.output] if isinstance(plan.view, View) else []
+    is_same = plan.answers(columns)
+    if isinstance(plan.view, View) and (not is_same or (is_outdated and "*" in plan.sql and wanted != names)):
+        is_same = len(set(names)) == len(names) and len(set(wanted)) == len(wanted) and set(wanted) <= set(names)
+        places = [names.index(name) for name in wanted] if is_same else []
+        rows = [tuple([row[place] for place in places]) for row in rows]
+    if not is_same:
+        reason = f"The columns of view {plan.view.name!r} have changed; it is being planned again."
+        raise ApiError("view_broken", reason, retryable=True)
+    if is_outdated:
+        _check_values(plan, rows)
+    return rows
+
+
+def _check_values(plan: ViewPlan, rows: Sequence[Row]) -> None:
     """Raises ApiError(view_broken) for a column whose type has changed since the plan was made, if its values have no
     JSON form as values of the former type. (The columns' types of other than incremental plans are compared.)"""
     if isinstance(plan.view, RefreshView):

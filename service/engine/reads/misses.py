@@ -27,13 +27,7 @@ from service.engine.loop.memory_budget import Room
 from service.engine.loop.visibility import Visibility
 from service.engine.reads.extents import extent_of
 from service.engine.reads.forward_tasks import ForwardTasks, Found
-from service.engine.reads.forwards import (
-    check_columns,
-    check_registered,
-    check_values,
-    forward_query,
-    forwarded_answers,
-)
+from service.engine.reads.forwards import check_registered, forward_query, forwarded_answers, rows_of_views
 from service.engine.reads.slots import Slots
 from service.engine.reads.trim import Trimmer
 from service.engine.upstream import bridge
@@ -126,8 +120,8 @@ class Misses:
             views = [self.readable(item) for item in items]
             statuses = [view.status for view in views]
             try:
-                if any(view.status is Status.OUTDATED for view in views):
-                    return await self._outdated(items)
+                if self._bypasses_engine(views):
+                    return await self._current(items)
                 return await self._filled(items, views)
             except ApiError:
                 # A view that was planned again meanwhile is read again under its new plan.
@@ -143,16 +137,25 @@ class Misses:
         now = None if registered is None else registered.installed
         return now if now is not None and (now is view or view.id in now.former) else None
 
-    async def _outdated(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Answers upstream while views are planned again after a schema change. No other answer may be older than hits.
-        Raises `ApiError`."""
+    def _bypasses_engine(self, views: Sequence[InstalledView]) -> bool:
+        """True if a view is planned again after a schema change, or reads a table whose lookups wait for transactions
+        that were open when it was followed."""
+        if any(view.status is Status.OUTDATED for view in views):
+            return True
+        engine = self._dispatcher.engine
+        return engine is not None and engine.stalls(frozenset[str]().union(*(view.tables for view in views)))
+
+    async def _current(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Answers upstream, beside the engine. No other answer may be older than hits. Raises `ApiError`."""
         state = self._leaf.reader.state()
         try:
             return await self.forward(items, None if state is None else state.position)
         except ApiError as error:
             if error.code not in _OF_SCHEMA:
                 raise
-            name = next((item.view for item in items if self._is_outdated(item.view)), items[0].view)
+            name = next((item.view for item in items if self._is_outdated(item.view)), None)
+            if name is None:
+                raise
             detail = f"View {name!r} is being planned again after a schema change: {error.detail}"
             raise ApiError("view_building", detail, "Try again in a moment.") from None
 
@@ -215,15 +218,12 @@ class Misses:
             for counts in self._missed(items):
                 counts.failed += 1
             raise forward_problem(error) from None
-        check_columns([view.plan for view in views], found.columns)
-        for view, rows in zip(views, found.rows, strict=True):
-            if view.status is Status.OUTDATED:
-                check_values(view.plan, rows)
+        rows = rows_of_views(views, found)
         for counts in self._missed(items):
             counts.forwarded += 1
         self._counters.reads_forwarded += 1
         return ReadReply(
-            forwarded_answers(self._leaf, views, items, found.rows), found.version, asked_ms, AnswerSource.CURRENT
+            forwarded_answers(self._leaf, views, items, rows), found.version, asked_ms, AnswerSource.CURRENT
         )
 
     async def _without_stream(self, items: Sequence[ReadItem]) -> ReadReply:
@@ -355,13 +355,13 @@ class Misses:
         pending = self._pending.get(read)
         if pending is None or answer.cancelled():
             return
-        problem = _problem_of(pending, answer)
-        if problem is not None:
-            self._fail(pending, problem)
+        rows = _rows_of(pending, answer)
+        if isinstance(rows, ApiError):
+            self._fail(pending, rows)
             self._dispatcher.step(CancelRead(read, refused=True))
             return
         found = answer.result()
-        pending.forwarded = found.rows
+        pending.forwarded = rows
         self._dispatcher.step(ForwardDone(read, bridge.snapshot(found.snapshot), found.bound))
 
     def _answer_forward(self, effect: AnswerForward) -> None:
@@ -403,17 +403,16 @@ class Misses:
         self._fail(pending, ApiError(code, effect.reason, retryable=effect.retryable))
 
 
-def _problem_of(pending: PendingRead, answer: Found) -> ApiError | None:
-    """Converts a failed upstream result to an error, without traceback, which would form a reference cycle with the
-    read."""
+def _rows_of(pending: PendingRead, answer: Found) -> list[list[Row]] | ApiError:
+    """Returns the rows of an upstream result, or its error, without traceback, which would form a reference cycle with
+    the read."""
     error = answer.exception()
     if error is not None:
         return forward_problem(error)
     try:
-        check_columns([view.plan for view in pending.views], answer.result().columns)
+        return rows_of_views(pending.views, answer.result())
     except ApiError as problem:
         return problem.with_traceback(None)
-    return None
 
 
 def _fits(info: ViewInfo, item: ReadItem) -> bool:

@@ -16,7 +16,7 @@ from contextlib import aclosing
 
 from dataflow.types import Position
 from service.engine.loop.visibility import Visibility
-from service.engine.reads.forwards import check_columns, check_registered, forward_query, forwarded_answer
+from service.engine.reads.forwards import check_registered, forward_query, forwarded_answer, rows_of_view
 from service.engine.reads.misses import Misses
 from service.engine.reads.slots import Slots
 from service.engine.upstream.problems import forward_problem
@@ -82,7 +82,7 @@ class StreamedReads:
         between = b""
         async with aclosing(self._upstream.stream(sql, parameters)) as chunks:
             async for columns, rows in chunks:
-                check_columns([view.plan], [columns])
+                rows = rows_of_view(view, columns, rows)
                 check_registered(self._leaf, [view])
                 answer = forwarded_answer(self._leaf, view.id, view.plan, rows, item.values, None)
                 part = answer.rows[1:-1]

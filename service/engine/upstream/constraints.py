@@ -38,6 +38,17 @@ def _identity(table: Table) -> set[str] | None:
     return None if table.identity is None else {table.columns[i].name for i in table.identity}
 
 
+def is_looser(taken: Table, found: Table) -> bool:
+    """True if `found` differs from `taken` in nothing but NOT NULL, which columns have lost."""
+    return (
+        [(column.name, column.type) for column in taken.columns]
+        == [(column.name, column.type) for column in found.columns]
+        and taken.columns != found.columns
+        and _identity(taken) == _identity(found)
+        and _keys(taken) <= _keys(found)
+    )
+
+
 def _same(one: SqlType, other: SqlType) -> bool:
     """True if values of both types are the same texts, and compare alike."""
     if {one.name, other.name} <= _STRINGS:

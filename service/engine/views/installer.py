@@ -262,6 +262,10 @@ class Installer:
             return frozenset()
         return never_null_output(view, catalog)
 
+    def redescribe(self, installation: InstalledView) -> None:
+        """Publishes what follows from another definition of a view's tables, which leaves its plan as it is."""
+        self.leaf.set_never_null(installation.id, self._never_null(installation))
+
     def uninstall(self, installation: InstalledView | None) -> None:
         """Removes an installation from the engine and the leaf store."""
         if installation is None:

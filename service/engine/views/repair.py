@@ -11,7 +11,8 @@ Not here: when the catalog is read (`schema_watch`).
 import asyncio
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TypeVar
 
@@ -19,10 +20,12 @@ import structlog
 
 from cdc.change import SchemaNotice
 from dataflow.engine.events import SchemaChanged
-from dataflow.plan.nodes import Chain
+from dataflow.plan.nodes import Chain, View
 from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
+from dataflow.types import ViewId
+from service.engine.upstream.constraints import is_looser
 from service.engine.upstream.upstream import Upstream, UpstreamSession
 from service.engine.views.catalog_diff import CatalogDifference, Look
 from service.engine.views.installer import Installer
@@ -172,8 +175,48 @@ class Repair:
         """Compares the catalog with the installed views and breaks the outdated ones. Raises `UpstreamError`."""
         async with self._looking:
             found = await self.compare(session)
+            for table in sorted(found.layouts):
+                if self._is_looser(found, table):
+                    self._loosen(found, table, await self._unaffected(session, found, table))
             self.heed(found)
         return found.catalog
+
+    def _is_looser(self, found: Look, table: str) -> bool:
+        """True if columns of a table lost NOT NULL, and nothing else has changed."""
+        following = self.installer.following
+        notices = [notice for notice in found.notices if notice.table == table]
+        return (
+            bool(notices)
+            and all(notice.columns for notice in notices)
+            and table in found.catalog.tables
+            and following.layouts.get(table) is found.layouts[table]
+            and table not in following.doubted
+            and is_looser(following.definition(table), found.catalog.tables[table])
+        )
+
+    async def _unaffected(self, session: UpstreamSession, found: Look, table: str) -> set[ViewId]:
+        """Returns the incremental views on a table whose plans would be made again now."""
+        installer, same = self.installer, set[ViewId]()
+        for _, installation in list(self._installed()):
+            if table in installation.tables and isinstance(installation.view, View):
+                planning = installer.planning(found.catalog, installation.definition, anew=(table,))
+                with suppress(ApiError, TableRefusedError):
+                    plan = await planning.plan(session, installation.definition)
+                    if installer.following.placed(plan.view) == installation.view:
+                        same.add(installation.id)
+        return same
+
+    def _loosen(self, found: Look, table: str, unaffected: set[ViewId]) -> None:
+        """Lets views go on that do not rely on NOT NULL."""
+        if not self._is_looser(found, table):
+            return
+        self.installer.following.redefine(found.catalog.tables[table])
+        found.notices[:] = [notice for notice in found.notices if notice.table != table]
+        for registered, installation in self._installed():
+            if installation.id in unaffected:
+                self.installer.redescribe(installation)
+            elif table in installation.tables:
+                self._plan_anew(registered, installation, f"Columns of {table} may be NULL now.")
 
     async def has_moved(self, session: UpstreamSession) -> bool:
         """True if the catalog's token has changed. Raises `UpstreamError`."""
@@ -270,21 +313,22 @@ class Repair:
             if table in following.doubted or following.definition(table).columns != fresh.tables[table].columns
         }
 
-    async def renew(self, session: UpstreamSession, tables: Collection[str], fresh: Catalog) -> bool:
+    async def renew(self, session: UpstreamSession, tables: Set[str], fresh: Catalog) -> bool:
         """Lets followed tables be followed as they are defined in `fresh`. Returns whether views broke. Raises
         `TableRefusedError`, `UpstreamError`."""
         broke = False
-        for table in sorted(tables):
-            if table not in self.installer.following.layouts:
-                continue
+        layouts = self.installer.following.layouts
+        for table in sorted(tables & layouts.keys()):
             if not self.installer.is_read(table):
                 self.installer.following.unfollow({table})
             elif self.installer.extends:
+                before = layouts[table]
                 try:
                     await self.installer.extend(session, table, fresh)
                 except BaseException:
-                    # Perhaps it was extended but not announced.
-                    self.break_views({table}, _ALTERED)
+                    # It may have been extended but not announced.
+                    if layouts.get(table) is not before:
+                        self.break_views({table}, _ALTERED)
                     raise
             else:
                 self.break_views({table}, _ALTERED)

@@ -147,6 +147,13 @@ class FollowedTables:
         if self.stream is not None:
             await self.stream.wait_followed()
 
+    def redefine(self, definition: Table) -> None:
+        """Takes another definition of a followed table that has the same columns."""
+        table = definition.name
+        places = self.extended[table][1] if table in self.extended else tuple(range(len(definition.columns)))
+        self.catalog.tables[table] = _placed(definition, places, self.catalog.tables[table])
+        self.extended[table] = definition, places
+
     async def _layouts(self, session: UpstreamSession, wanted: list[str], fresh: Catalog) -> dict[str, TableLayout]:
         """Reads layouts that match `fresh`. Raises `TableRefusedError`."""
         layouts = await session.load_layouts(wanted)

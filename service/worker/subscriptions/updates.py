@@ -109,6 +109,8 @@ class TopicUpdates:
         state, found = look(self._reads, [topic.wanted])
         if state is None or state.epoch != topic.epoch or found[0].gone is not None or found[0].answer is not None:
             return False
+        if not answers.source.has_version:
+            return False
         topic.begin(answers.answers[0].rows, answers.position, answers.position, listed=False)
         self._ask(topic)
         return True
@@ -222,7 +224,8 @@ class TopicUpdates:
                 _log.exception("asking_failed")
             else:
                 changes = self.changes
-                self._take_asked(topic, answers.answers[0].rows, answers.position)
+                if answers.source.has_version:
+                    self._take_asked(topic, answers.answers[0].rows, answers.position)
                 if self.changes > changes:
                     # The answer is never stored because it changes all the time; its subscribers still need it.
                     delay_s = _ASK_S
