@@ -88,6 +88,18 @@ ON_POSTGRES = [
     migration("set not null", "ALTER TABLE {t} ALTER kind SET NOT NULL"),
     migration("swap tables", SWAP.replace("{identity}", FULL), affected=EVERY),
 ]
+#: Of tables that are followed by their primary key.
+BY_KEY = [
+    *ON_POSTGRES[:-1],
+    migration("swap tables", SWAP.replace("{identity}", ""), affected=EVERY),
+    migration("identity", "ALTER TABLE {t} REPLICA IDENTITY FULL", affected=EVERY),
+    migration(
+        "identity and back",
+        "ALTER TABLE {t} REPLICA IDENTITY FULL",
+        "ALTER TABLE {t} REPLICA IDENTITY DEFAULT",
+        affected=EVERY,
+    ),
+]
 ON_MARIADB = [
     migration("add a column", "ALTER TABLE {t} ADD COLUMN added int DEFAULT 5"),
     migration("create an index", "CREATE INDEX i ON {t} (name)"),
@@ -259,12 +271,16 @@ def site(
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
-def test_migrations(database: Database, tmp_path: Path, *, marked: bool) -> None:
+@pytest.mark.parametrize(
+    ("marked", "full", "changes"),
+    [(True, True, ON_POSTGRES), (False, True, ON_POSTGRES), (True, False, BY_KEY)],
+    ids=["marked", "unmarked", "by key"],
+)
+def test_migrations(database: Database, tmp_path: Path, *, marked: bool, full: bool, changes: list[Migration]) -> None:
     database.execute(*MARKING if marked else ())
-    cdc = {"set_replica_identity": True, "schema_check_s": 5}
-    with site(tmp_path / "service", database, ON_POSTGRES, cdc=cdc) as place:
-        for number, change in enumerate(ON_POSTGRES):
+    cdc = {"set_replica_identity": full, "schema_check_s": 5}
+    with site(tmp_path / "service", database, changes, cdc=cdc) as place:
+        for number, change in enumerate(changes):
             place.migrate(f"t{number}", change)
         assert place.wrong == []
         assert place.service.stats()["counters"]["engine_failures"] == 0
@@ -313,7 +329,7 @@ def test_a_swapped_table_that_cannot_be_followed_is_answered_by_the_database(
         place.execute("ALTER TABLE t0 REPLICA IDENTITY FULL")
         until(lambda: service.view("rows_t0")["status"] == "ready")
         until(lambda: service.hits("rows_t0", id=1))
-        place.execute(SWAP.format(t="t0", identity=""))
+        place.execute(SWAP.format(t="t0", identity="").replace("INCLUDING ALL", "INCLUDING ALL EXCLUDING INDEXES"))
         until(lambda: service.view("rows_t0")["status"] == "outdated")
         for n in (5, 6):
             place.execute(

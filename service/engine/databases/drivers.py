@@ -35,8 +35,11 @@ def _postgres(settings: Settings) -> Upstream:
     lookups = PostgresLookups(pool)
     if cdc.kafka is not None:
         make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
-        return PostgresUpstream(pool, lookups, make_stream, cdc.publication, capture)
-    return PostgresUpstream(pool, lookups, slot_stream(settings), cdc.publication, apart=cdc.url is not None)
+        return PostgresUpstream(pool, lookups, make_stream, cdc.publication, capture, False, cdc.set_replica_identity)
+    apart = cdc.url is not None
+    return PostgresUpstream(
+        pool, lookups, slot_stream(settings), cdc.publication, None, apart, cdc.set_replica_identity
+    )
 
 
 def _mysql(settings: Settings) -> Upstream:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg import AsyncConnection
 
@@ -43,9 +43,14 @@ class PostgresSession:
     capture: Capture | None = None
     #: Separate login that reads the stream.
     apart: bool = False
+    #: Tables get full replica identity before they are followed.
+    whole_rows: bool = False
 
     async def load_catalog(self, texts: Iterable[str] = ()) -> Catalog:  # noqa: ARG002
-        return await load_catalog(self.connection)
+        found = await load_catalog(self.connection)
+        if not self.whole_rows:
+            return found
+        return replace(found, tables={name: replace(table, identity=None) for name, table in found.tables.items()})
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
         captured = self.capture is not None
@@ -122,6 +127,8 @@ class PostgresUpstream:
     capture: Capture | None = None
     #: Separate login that reads the stream.
     apart: bool = False
+    #: As in `PostgresSession`.
+    whole_rows: bool = False
 
     @property
     def describes_rows(self) -> bool:
@@ -130,7 +137,7 @@ class PostgresUpstream:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[UpstreamSession]:
         async with self.pool.connection() as connection:
-            yield PostgresSession(connection, self.publication, self.capture, self.apart)
+            yield PostgresSession(connection, self.publication, self.capture, self.apart, self.whole_rows)
 
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[PostgresReading]:
         return reading(self.pool, lookups, catalog)
