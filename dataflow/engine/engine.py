@@ -335,7 +335,7 @@ class Engine:
         return self._barrier.seen_by(position) if position <= self.applied else None
 
     def stalls(self, tables: frozenset[str]) -> bool:
-        """Whether reads of these tables wait for transactions that were open when one of them joined."""
+        """True if reads of these tables wait for transactions that were open when one of them joined."""
         return not self._barrier.stalled.isdisjoint(tables)
 
     @property

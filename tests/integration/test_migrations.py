@@ -349,17 +349,22 @@ def test_a_swapped_table_that_cannot_be_followed_is_answered_by_the_database(
 @pytest.mark.postgres
 def test_one_table_is_altered_again_and_again(database: Database, tmp_path: Path) -> None:
     """Its rows grow by what is altered; a view that reads none of it is answered from memory throughout."""
-    change = migration("many", *(
-        statement
-        for n in range(4)
-        for statement in (
-            f"ALTER TABLE {{t}} ALTER small TYPE {'bigint' if n % 2 else 'numeric'}",
-            f"ALTER TABLE {{t}} ADD COLUMN added{n} int DEFAULT {n}",
-            f"UPDATE {{t}} SET small = small + 1, extra = '{n}'",
-            "ALTER TABLE {t} RENAME COLUMN extra TO other",
-            "ALTER TABLE {t} RENAME COLUMN other TO extra",
-        )
-    ), affected="smalls rows", losing="rows")  # fmt: skip
+    change = migration(
+        "many",
+        *(
+            statement
+            for n in range(4)
+            for statement in (
+                f"ALTER TABLE {{t}} ALTER small TYPE {'bigint' if n % 2 else 'numeric'}",
+                f"ALTER TABLE {{t}} ADD COLUMN added{n} int DEFAULT {n}",
+                f"UPDATE {{t}} SET small = small + 1, extra = '{n}'",
+                "ALTER TABLE {t} RENAME COLUMN extra TO other",
+                "ALTER TABLE {t} RENAME COLUMN other TO extra",
+            )
+        ),
+        affected="smalls rows",
+        losing="rows",
+    )
     database.execute(*MARKING)
     with site(tmp_path / "service", database, [change], cdc={"set_replica_identity": True}) as place:
         place.migrate("t0", change)
