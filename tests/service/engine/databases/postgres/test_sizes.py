@@ -16,6 +16,7 @@ pytestmark = pytest.mark.postgres
 def test_conditions_groups_and_widths_count(database: Database) -> None:
     database.execute(
         "CREATE TABLE notes (id int PRIMARY KEY, kind int, body text)",
+        "ALTER TABLE notes REPLICA IDENTITY FULL",
         "INSERT INTO notes SELECT i, i % 10, repeat('x', 500) FROM generate_series(1, 5000) i",
         "ANALYZE notes",
     )
@@ -47,6 +48,7 @@ def test_tables_that_were_never_analyzed_are_as_large_as_they_are(database: Data
         "CREATE TABLE few (id int PRIMARY KEY) WITH (autovacuum_enabled = false)",
         "CREATE TABLE none (id int PRIMARY KEY) WITH (autovacuum_enabled = false)",
         "CREATE TABLE many (id int PRIMARY KEY) WITH (autovacuum_enabled = false)",
+        *(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in ("few", "none", "many")),
         "INSERT INTO few SELECT generate_series(1, 5)",
         "INSERT INTO many SELECT generate_series(1, 50000)",
     )
