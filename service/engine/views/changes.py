@@ -89,7 +89,8 @@ class Changes:
         registered = self.installer.registry.views.get(name)
         if registered is not None:
             _refuse_configured(registered)
-            if registered.definition == definition and registered.status not in (Status.BROKEN, Status.OUTDATED):
+            is_broken = registered.status in (Status.BROKEN, Status.OUTDATED) and registered.replacement is None
+            if registered.definition == definition and not is_broken:
                 if at_ms is not None:
                     self._save(name, at_ms)
                 return PutResult(created=False, building=_building(registered))

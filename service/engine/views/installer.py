@@ -160,7 +160,8 @@ class Installer:
         return Explanation(plan.view, catalog, whole=plan.whole).materialization == "full"
 
     def install(self, definition: Definition, plan: ViewPlan) -> InstalledView:
-        """Installs a plan in the engine, beside the current installation of the name if that answers reads."""
+        """Installs a plan in the engine, beside the current installation of the name if that answers reads, be it by
+        the upstream."""
         registered = self.registry.views.setdefault(definition.name, RegisteredView(definition))
         registered.definition = definition
         self.uninstall(registered.replacement)
@@ -169,7 +170,7 @@ class Installer:
             return self._leave_elsewhere(registered, plan)
         installation = InstalledView(self.leaf.new_id(), plan, definition)
         old = registered.installed
-        beside = old is not None and not old.tombstone
+        beside = old is not None and (not old.tombstone or old.status is Status.OUTDATED)
         self._register(installation, listed=old is None)
         self._succeed(old, installation)
         if beside:

@@ -273,6 +273,8 @@ class Repair:
     def _broken(self) -> Iterator[RegisteredView]:
         for registered in self.installer.registry.views.values():
             installed = registered.installed
+            if registered.replacement is not None:
+                continue
             if registered.status is Status.BROKEN or (installed is not None and installed.is_buried):
                 yield registered
 
