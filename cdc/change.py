@@ -50,6 +50,10 @@ class TableLayout:
     column_types: tuple[ColumnType, ...] = ()
     #: Names of the unique keys, where the stream carries the statements that drop them (MariaDB, MySQL).
     unique_keys: frozenset[str] = field(default=frozenset(), compare=False)
+    #: Positions of a unique key without NULLs that partial row images identify rows by (MariaDB, MySQL, Debezium).
+    key: tuple[int, ...] = field(default=(), compare=False)
+    #: Positions of generated columns. They may change without being in a partial row image.
+    generated: tuple[int, ...] = field(default=(), compare=False)
     #: Fingerprints for changes that neither the stream nor the fields above show (PostgreSQL): of the table's file,
     #: which a rewrite replaces; of each column's definition; of the publication. Empty: not checked.
     file_mark: str = field(default="", compare=False)

@@ -23,8 +23,9 @@ from cdc.gtid import mariadb_id, source_of, transaction_id
 from cdc.mysql import events
 from cdc.mysql.bindings import Binding, Bindings
 from cdc.mysql.groups import EventGroup, PreparedTransactions, at_commit
+from cdc.mysql.partial_images import apply_images, images_of
 from cdc.mysql.position import OFFSET_BITS, position_of
-from cdc.mysql.row_events import ROW_EVENTS, read_rows
+from cdc.mysql.row_events import ROW_EVENTS, read_images, read_rows
 from cdc.mysql.statements import statement_of
 from cdc.mysql.table_effects import EffectKind, TableEffect
 from cdc.mysql.table_map import read_table_map
@@ -63,7 +64,6 @@ _WRAP = 1 << 32
 
 _XA = re.compile(r"XA\s+(\w+)\s+X'([0-9a-f]*)'(?:,X'([0-9a-f]*)')?(?:,(\d+))?", re.IGNORECASE)
 
-IMAGE_STATEMENT = "SET GLOBAL binlog_row_image = 'FULL';"
 FORMAT_STATEMENT = "SET GLOBAL binlog_format = 'ROW';"
 
 
@@ -279,20 +279,20 @@ class BinlogAssembler:
         group = self._group
         if change.overflow or reader is None or group is None:
             return
-        rows = read_rows(kind, data, at + 8, stop, reader, change)
+        images = group.images.get(binding.name)
+        rows = read_rows(kind, data, at + 8, stop, reader, change) if images is None else None
         if rows is None:
-            self._partial_image(kind, binding, change)
+            images = images or images_of(change, reader.key)
+            if images is not None and kind != events.PARTIAL_UPDATE_ROWS:
+                group.images[binding.name] = images
+                rows = apply_images(images, read_images(kind, data, at + 8, stop, reader), reader)
+        if rows is None:
+            # The transaction may have changed any row of the table.
+            change.drop_rows()
             return
         group.count(rows, stop - at)
         if group.rows > self._max_rows or group.bytes > self._max_bytes:
             group.overflow()
-
-    def _partial_image(self, kind: int, binding: Binding, change: TableChange) -> None:
-        """Handle incomplete row images: the transaction may have changed any row of the table."""
-        fix = "SET GLOBAL binlog_row_value_options = '';" if kind == events.PARTIAL_UPDATE_ROWS else IMAGE_STATEMENT
-        reason = f"Changes of {binding.name} are in the binary log without the complete old and new row. Run: {fix}"
-        self._bindings.notice(SchemaNotice(binding.name, reason))
-        change.drop_rows()
 
     def _touch(self, binding: Binding) -> TableChange:
         """Return the open transaction's change of a table, at the binding's first row."""
@@ -342,7 +342,7 @@ class BinlogAssembler:
         if group is None or not group.changes:
             return None
         self.rows = group.rows
-        tables = {name: change for name, change in group.changes.items() if change.settle()}
+        tables = group.net_changes()
         return CommittedTransaction(identity, end, tables) if tables else None
 
     # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -388,6 +388,7 @@ class BinlogAssembler:
                     change = self._change_of(name)
                     if not change.overflow:
                         change.removed, change.added, change.truncated = [], [], True
+                        self._opened_group().images.pop(name, None)
                 case EffectKind.REWRITE:
                     self._change_of(name).drop_rows()
                 case (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from cdc.change import TableChange, TableLayout
 from cdc.mysql.bindings import Bindings
+from cdc.row_images import RowImages
 
 #: Format, global transaction id, branch.
 Xid = tuple[int, bytes, bytes]
@@ -24,6 +25,8 @@ class EventGroup:
     #: The transaction may be prepared and committed later; `unread` has tables whose rows were skipped.
     is_xa: bool
     changes: dict[str, TableChange] = field(default_factory=dict)
+    #: Rows of the tables with partial row images; their changes have none.
+    images: dict[str, RowImages] = field(default_factory=dict)
     rows: int = 0
     bytes: int = 0
     #: The transaction exceeds a limit; its further rows are not decoded.
@@ -45,8 +48,19 @@ class EventGroup:
     def overflow(self) -> None:
         """Discard the rows of all touched tables: any of their rows may have changed."""
         self.overflown = True
+        self.images.clear()
         for change in self.changes.values():
             change.drop_rows()
+
+    def net_changes(self) -> dict[str, TableChange]:
+        """Return the tables' changes, without those that cancel out."""
+        for name, images in self.images.items():
+            change = self.changes.get(name)
+            if change is not None and not change.overflow:
+                images.fill(change)
+                if change.truncated and (change.partial or change.removed):
+                    change.drop_rows()
+        return {name: change for name, change in self.changes.items() if change.settle()}
 
 
 class PreparedTransactions:

@@ -3,12 +3,14 @@
 MySQL source documentation, "Rows_event": the table, bitmaps of the columns in the row images, and the rows, those of an
 update in pairs. MariaDB writes version 1, and may compress the rows.
 
-*Invariant*: an event with incomplete row images adds nothing.
+*Invariant*: an event with partial row images adds nothing.
 
-Not here: the format of rows (`rows`), transactions (`assembler`).
+Not here: the format of rows (`rows`), meaning of partial images (`partial_images`), transactions (`assembler`).
 """
 
-from cdc.change import TableChange
+from collections.abc import Iterator
+
+from cdc.change import ChangedRow, TableChange
 from cdc.mysql import events
 from cdc.mysql.rows import RowReader
 
@@ -59,6 +61,8 @@ _SECOND_VERSION = frozenset(
         events.DELETE_ROWS_COMPRESSED_V2,
     }
 )
+#: Old row and new row; None if there is none.
+RowImage = tuple[ChangedRow | None, ChangedRow | None]
 #: All types of row events.
 ROW_EVENTS = _WRITES | _UPDATES | _DELETES
 
@@ -66,20 +70,10 @@ ROW_EVENTS = _WRITES | _UPDATES | _DELETES
 def read_rows(kind: int, data: bytes, at: int, stop: int, reader: RowReader, change: TableChange) -> int | None:
     """Add an event's rows, from `at` (after table and flags) on, to `change`.
 
-    Returns their number, or None if the row images are incomplete.
+    Returns their number, or None if the row images are partial.
     """
-    if kind in _SECOND_VERSION:
-        at += int.from_bytes(data[at : at + 2], "little")
-    count, at = events.packed_number(data, at)
-    mask_bytes = reader.mask_bytes
-    if (count + 7) // 8 != mask_bytes:
-        raise IndexError(f"rows of {count} columns")
-    whole = reader.is_full(int.from_bytes(data[at : at + mask_bytes], "little"))
-    at += mask_bytes
-    if kind in _UPDATES:
-        whole = whole and reader.is_full(int.from_bytes(data[at : at + mask_bytes], "little"))
-        at += mask_bytes
-    if not whole or kind == events.PARTIAL_UPDATE_ROWS:
+    masks, at = _masks(kind, data, at, reader)
+    if kind == events.PARTIAL_UPDATE_ROWS or not all(map(reader.is_full, masks)):
         return None
     if kind in _COMPRESSED:
         data = events.decompress(data, at, stop)
@@ -93,6 +87,39 @@ def read_rows(kind: int, data: bytes, at: int, stop: int, reader: RowReader, cha
         bag.append(row)
     _check_end(at, stop)
     return len(bag) - before
+
+
+def read_images(kind: int, data: bytes, at: int, stop: int, reader: RowReader) -> Iterator[RowImage]:
+    """Yield an event's old and new rows, whole or partial. Raises IndexError for parts of documents."""
+    if kind == events.PARTIAL_UPDATE_ROWS:
+        raise IndexError("parts of documents")
+    masks, at = _masks(kind, data, at, reader)
+    if kind in _COMPRESSED:
+        data = events.decompress(data, at, stop)
+        at, stop = 0, len(data)
+    first, last = (reader.reader_of(mask) for mask in (masks[0], masks[-1]))
+    while at < stop:
+        row, at = first(data, at)
+        if kind in _WRITES:
+            yield None, row
+        elif kind in _DELETES:
+            yield row, None
+        else:
+            new, at = last(data, at)
+            yield row, new
+    _check_end(at, stop)
+
+
+def _masks(kind: int, data: bytes, at: int, reader: RowReader) -> tuple[list[int], int]:
+    """Return the bitmaps of the columns in each image, and their end."""
+    if kind in _SECOND_VERSION:
+        at += int.from_bytes(data[at : at + 2], "little")
+    count, at = events.packed_number(data, at)
+    size = reader.mask_bytes
+    if (count + 7) // 8 != size:
+        raise IndexError(f"rows of {count} columns")
+    end = at + (2 * size if kind in _UPDATES else size)
+    return [int.from_bytes(data[i : i + size], "little") for i in range(at, end, size)], end
 
 
 def _read_pairs(data: bytes, at: int, stop: int, reader: RowReader, change: TableChange) -> int:

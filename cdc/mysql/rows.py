@@ -1,6 +1,7 @@
 """Decoding of the binary log's rows into rows of a layout. Pure; one `RowReader` for each table map.
 
-A row is a bitmap of its NULLs, followed by the other values in the order of the table's columns.
+A row is a bitmap of its NULLs, followed by the other values in the order of the table's columns. A partial row image
+lacks some of the columns; its bitmap has one bit for each of the others.
 
 *Invariant*: reading consumes exactly one row; a row has one value for each column of the layout.
 
@@ -12,7 +13,7 @@ Not here: row events (`row_events`).
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from cdc.change import ChangedRow, TableLayout
+from cdc.change import UNKNOWN, ChangedRow, TableLayout
 from cdc.column_type import ColumnType
 from cdc.mysql.column_values import column_reader, column_skipper
 from cdc.mysql.decimals import Column
@@ -26,9 +27,18 @@ ReadRow = Callable[[bytes, int], tuple[ChangedRow, int]]
 class RowReader:
     """Reader of one table map's rows as rows of a layout."""
 
-    __slots__ = ("_count", "_null_bytes", "_pick", "_readers", "full", "mask_bytes", "read")
+    __slots__ = ("_count", "_null_bytes", "_pick", "_readers", "full", "generated", "key", "mask_bytes", "read")
 
-    def __init__(self, readers: Sequence[Column], order: list[int | None]) -> None:
+    def __init__(
+        self,
+        readers: Sequence[Column],
+        order: list[int | None],
+        key: tuple[int, ...] = (),
+        generated: tuple[int, ...] = (),
+    ) -> None:
+        #: Positions in rows of the key that partial images identify rows by (empty: none), and of generated columns.
+        self.key = key
+        self.generated = generated
         self._readers = tuple(readers)
         self._count = len(readers)
         self._null_bytes = (self._count + 7) // 8
@@ -65,6 +75,25 @@ class RowReader:
 
         return read
 
+    def reader_of(self, mask: int) -> ReadRow:
+        """Return the reader of partial rows, which have the columns of a bitmap; the others are UNKNOWN."""
+        present = [(i, column) for i, column in enumerate(self._readers) if mask >> i & 1]
+        null_bytes, count, pick = (len(present) + 7) // 8, self._count, self._pick
+
+        def read(data: bytes, at: int) -> tuple[ChangedRow, int]:
+            bits = int.from_bytes(data[at : at + null_bytes], "little")
+            at += null_bytes
+            values: Values = [UNKNOWN] * count
+            for i, column in present:
+                if bits & 1:
+                    values[i] = None
+                else:
+                    values[i], at = column(data, at)
+                bits >>= 1
+            return pick(values), at
+
+        return read
+
     def is_full(self, mask: int) -> bool:
         """Return whether a bitmap has all columns."""
         return mask & self.full == self.full
@@ -83,7 +112,8 @@ def row_reader(layout: TableLayout, table: TableMap, order: list[int | None]) ->
         if reader is None:
             return name
         readers.append(reader)
-    return RowReader(readers, order)
+    key = () if None in [order[i] for i in layout.key] else layout.key
+    return RowReader(readers, order, key, layout.generated)
 
 
 def _picker(order: list[int | None], count: int) -> Callable[[Values], ChangedRow]:

@@ -14,7 +14,7 @@ import pymysql
 
 from cdc.change import StreamLost
 from cdc.gtid import GtidPosition, GtidSet
-from cdc.mysql.assembler import FORMAT_STATEMENT, IMAGE_STATEMENT
+from cdc.mysql.assembler import FORMAT_STATEMENT
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.connection import open_connection
 from cdc.mysql.position import BinlogSnapshot, position_of
@@ -73,8 +73,6 @@ _WANTED = (
     "lower_case_table_names",
     "log_bin",
     "binlog_format",
-    "binlog_row_image",
-    "binlog_row_value_options",
     "binlog_transaction_compression",
 )
 
@@ -97,8 +95,6 @@ def _check(found: Mapping[str, str]) -> None:
         )
     wanted = (
         ("binlog_format", ("ROW",), "statements instead of rows", FORMAT_STATEMENT),
-        ("binlog_row_image", ("FULL",), "incomplete rows", IMAGE_STATEMENT),
-        ("binlog_row_value_options", ("",), "partial documents", "SET GLOBAL binlog_row_value_options = '';"),
         (
             "binlog_transaction_compression",
             ("OFF", "0"),

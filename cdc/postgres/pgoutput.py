@@ -242,7 +242,7 @@ class Decoder:
         old = None
         if data[at] in (_OLD, _OLD_KEY):
             values, at = _read_values(data, at + 1, _UNKNOWN_ROW)
-            old = self._picked(values, binding)
+            old = images.identified(self._picked(values, binding))
         if kind == _DELETE:
             consistent = old is not None and images.delete(old)
         else:
@@ -507,7 +507,7 @@ def _take_images(change: TableChange, images: RowImages) -> None:
     if change.removed or change.added:
         change.drop_rows()
     else:
-        change.added, change.partial = images.net()
+        images.fill(change)
 
 
 def _unfollowed(name: str) -> _Binding:

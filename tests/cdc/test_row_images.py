@@ -29,12 +29,14 @@ def test_a_row_that_comes_and_goes_leaves_nothing() -> None:
 
 
 def test_an_update_is_the_last_row_by_the_first_identity() -> None:
-    images = merged(("update", ("1", None), ("2", "a")), ("update", None, ("2", "b")))
+    images = merged(("update", ("1", UNKNOWN), ("2", "a")), ("update", None, ("2", "b")))
     assert images.net() == ([], [(("1", UNKNOWN), ("2", "b"))])
 
 
 def test_an_identity_that_was_given_up_is_taken_again() -> None:
-    images = merged(("delete", ("1", None), None), ("update", ("2", None), ("1", "x")), ("insert", None, ("2", "y")))
+    images = merged(
+        ("delete", ("1", UNKNOWN), None), ("update", ("2", UNKNOWN), ("1", "x")), ("insert", None, ("2", "y"))
+    )
     assert images.net() == ([("2", "y")], [(("1", UNKNOWN), None), (("2", UNKNOWN), ("1", "x"))])
 
 
@@ -49,7 +51,17 @@ def test_what_contradicts_earlier_images_is_refused() -> None:
     assert not images.update((UNKNOWN, "b"), ("2", "b"))
     assert not images.delete((UNKNOWN, "b"))
     images.delete(("1", "a"))
+    assert not images.delete(("1", "a"))
     assert not images.update(None, ("1", "c"))
+
+
+def test_unknown_values_of_a_row_that_takes_anothers_place() -> None:
+    """They are not those of the old row; later ones are."""
+    images = RowImages(IDENTITY)
+    assert images.replace(("1", UNKNOWN), ("1", UNKNOWN))
+    assert images.net() == ([], [(("1", UNKNOWN), None), (None, ("1", UNKNOWN))])
+    assert images.update(None, ("1", "b"))
+    assert images.net() == ([("1", "b")], [(("1", UNKNOWN), None)])
 
 
 def test_random_transactions() -> None:
@@ -64,7 +76,7 @@ def test_random_transactions() -> None:
                 assert images.insert((key, value))
                 expected[key] = (key, value)
             elif rng.random() < 0.3:
-                assert images.delete((key, None))
+                assert images.delete((key, UNKNOWN))
                 del expected[key]
             else:
                 target = rng.choice([key, *(k for k in "12345" if k not in expected)])
@@ -72,7 +84,7 @@ def test_random_transactions() -> None:
                 omitted = rng.random() < 0.3
                 expected[target] = (target, old[1] if omitted else value)
                 sent = (target, UNKNOWN if omitted else value)
-                assert images.update(None if target == key else (key, None), sent)
+                assert images.update(None if target == key else (key, UNKNOWN), sent)
         added, partial = images.net()
         gone = [table.pop(str(before[0])) for before, _ in partial]
         for (_, after), old in zip(partial, gone, strict=True):

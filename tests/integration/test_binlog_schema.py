@@ -302,29 +302,6 @@ def test_values_that_change_with_others(mariadb: MariaDatabase, part: str, rows:
     run(check())
 
 
-@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
-def test_rows_that_are_not_whole(mariadb: MariaDatabase, image: str) -> None:
-    """The transaction may have changed anything, and the user is told what repairs it."""
-    mariadb.execute(
-        "CREATE TABLE items (id int PRIMARY KEY, name text, price int)", "INSERT INTO items VALUES (1, 'a', 5)"
-    )
-
-    async def check() -> None:
-        async with following(mariadb, "items") as stream:
-            with closing(mariadb.connect()) as connection, connection.cursor() as cursor:
-                cursor.execute(f"SET binlog_row_image = '{image}'")
-                cursor.execute("UPDATE items SET price = 6")
-            (only,) = await stream.catch_up()
-            assert only.tables == {stream.name("items"): TableChange(overflow=True)}
-            (notice,) = stream.notices
-            assert notice.columns == ()
-            assert notice.reason.endswith("Run: SET GLOBAL binlog_row_image = 'FULL';")
-            mariadb.execute("UPDATE items SET price = 7")
-            assert await stream.changes("items") == [([("1", "a", "6")], [("1", "a", "7")])]
-
-    run(check())
-
-
 def test_rows_from_before_the_layout(mariadb: MariaDatabase) -> None:
     """They are dropped without a word: they are in every lookup."""
     mariadb.execute("CREATE TABLE other (id int)", "CREATE TABLE items (id int)")

@@ -282,12 +282,9 @@ def test_statements_that_concern_none(text: str, settings: dict[str, Any]) -> No
     assert log.assembler.take_notices() == []
 
 
-def test_incomplete_images() -> None:
-    """A missing column or a part of a document: anything may have changed."""
-    for kind, mask, fix in (
-        (events.WRITE_ROWS_V2, b"\x00", "binlog_row_image"),
-        (events.PARTIAL_UPDATE_ROWS, b"\xff", "binlog_row_value_options"),
-    ):
+def test_images_that_identify_no_row() -> None:
+    """A table without a key, and a part of a document: any row may have changed."""
+    for kind, mask in ((events.WRITE_ROWS_V2, b"\x00"), (events.PARTIAL_UPDATE_ROWS, b"\xff")):
         log = MySqlLog()
         log.gtid(1)
         log.query("BEGIN")
@@ -296,8 +293,7 @@ def test_incomplete_images() -> None:
         log.xid()
         (only,) = log.transactions()
         assert only.tables == {"shop.plain": TableChange(overflow=True)}
-        (notice,) = log.assembler.take_notices()
-        assert fix in notice.reason
+        assert log.assembler.take_notices() == []
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ _DATABASES = "SELECT schema_name FROM information_schema.schemata"
 _TABLES = "SELECT table_schema, table_name, table_type, table_rows FROM information_schema.tables WHERE {}"
 _COLUMNS = """
 SELECT table_schema, table_name, column_name, data_type, column_type, character_maximum_length, numeric_precision,
-       numeric_scale, datetime_precision, character_set_name, collation_name, is_nullable, extra
+       numeric_scale, datetime_precision, character_set_name, collation_name, is_nullable, extra,
+       column_default IS NOT NULL
 FROM information_schema.columns WHERE {} ORDER BY table_schema, table_name, ordinal_position
 """
 #: MariaDB's JSON type is text with this check constraint.
@@ -44,10 +45,13 @@ FROM information_schema.statistics WHERE {}
 ORDER BY table_schema, table_name, index_name <> 'PRIMARY', index_name, seq_in_index
 """
 _UNIQUE = """
-SELECT DISTINCT table_schema, table_name, index_name FROM information_schema.statistics WHERE {} AND non_unique = 0
+SELECT table_schema, table_name, index_name, column_name, sub_part FROM information_schema.statistics
+WHERE {} AND non_unique = 0 ORDER BY table_schema, table_name, index_name <> 'PRIMARY', index_name, seq_in_index
 """
 _VIEWS = "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE {}"
-_SESSION = "SELECT DATABASE(), @@collation_connection"
+_SESSION = "SELECT DATABASE(), @@collation_connection, @@GLOBAL.binlog_row_image"
+#: Ends of the names of types whose values binlog_row_image = NOBLOB omits.
+_LARGE = ("blob", "text", "json")
 #: Index types that support equality and prefix searches.
 _PLAIN_INDEXES = frozenset({"BTREE", "HASH"})
 _ATTEMPTS = 5
@@ -77,7 +81,7 @@ async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> C
         raise UpstreamError("failed", "Columns cannot be read, since tables are altered continuously.")
     constrained = frozenset(json[0]) if json else frozenset()
     rows = _column_rows(columns, constrained)
-    (database, connection_collation) = session[0]
+    database, connection_collation, row_image = session[0]
     used = {row.collation for found in rows.values() for row in found if row.collation}
     collations = await load_collations(wire, {*used, connection_collation})
     shapes = {
@@ -89,7 +93,7 @@ async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> C
         if (schema, name) in shapes:
             shapes[schema, name].add_index_part(index, *part)
     definitions = {(schema, name): definition for schema, name, definition in views}
-    found = {shape.name: shape.table() for key, shape in shapes.items() if key not in definitions}
+    found = {shape.name: shape.table(row_image.upper()) for key, shape in shapes.items() if key not in definitions}
     known_views = {
         shapes[key].name: UpstreamView(shapes[key].name, definition, shapes[key].columns)
         for key, definition in definitions.items()
@@ -128,9 +132,10 @@ async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> d
     """
     names = [unqualified(table) for table in tables]
     rows = await load_columns(wire, names, flavour.dialect)
-    keys: dict[Named, set[str]] = {}
-    for schema, name, key in _texts(await wire.query(_UNIQUE.format(named(names)))):
-        keys.setdefault((schema, name), set()).add(key)
+    keys: dict[Named, dict[str, list[str]]] = {}
+    for schema, name, key, column, prefix in _texts(await wire.query(_UNIQUE.format(named(names)))):
+        # An index of a column's prefix is over no column.
+        keys.setdefault((schema, name), {}).setdefault(key, []).append("" if prefix else column)
     # A separate statement after the others: everything seen by the first one is older.
     since = await log_end(wire, flavour)
     return {
@@ -138,10 +143,25 @@ async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> d
             tuple(row.name for row in found),
             column_types=tuple(map(column_kind, found)),
             unique_keys=frozenset(keys.get((schema, name), ())),
+            key=_image_key(found, keys.get((schema, name), {}).values()),
+            generated=tuple(i for i, row in enumerate(found) if row.generated),
             since=since,
         )
         for (schema, name), found in rows.items()
     }
+
+
+def _image_key(rows: Sequence[ColumnRow], keys: Iterable[Sequence[str]]) -> tuple[int, ...]:
+    """Returns the key that partial row images identify rows by: the primary key, or the first unique key without NULLs.
+    Empty if there is none, or a statement may replace a row without naming a column of it, which the log does not
+    distinguish from an update."""
+    ordinals = {row.name: i for i, row in enumerate(rows)}
+    for names in keys:
+        key = tuple(sorted(ordinals[name] for name in names if name in ordinals))
+        if len(key) == len(names) and not any(rows[i].nullable for i in key):
+            usable = not any(rows[i].generated for i in key) and not all(rows[i].has_default for i in key)
+            return key if usable else ()
+    return ()
 
 
 async def load_columns(wire: Wire, tables: Iterable[Named], dialect: str) -> dict[Named, list[ColumnRow]]:
@@ -162,7 +182,7 @@ def _column_rows(columns: Iterable[Sequence[str]], json: frozenset[tuple[str, ..
     """Groups columns by table, in their order."""
     found: dict[Named, list[ColumnRow]] = {}
     for schema, table, name, data_type, column_type, *rest in columns:
-        length, precision, scale, fraction, charset, collation, nullable, extra = rest
+        length, precision, scale, fraction, charset, collation, nullable, extra, default = rest
         row = ColumnRow(
             name,
             data_type.lower(),
@@ -175,6 +195,7 @@ def _column_rows(columns: Iterable[Sequence[str]], json: frozenset[tuple[str, ..
             collation,
             nullable == "YES",
             extra.upper(),
+            default == "1",
             (schema, table, name) in json,
         )
         found.setdefault((schema, table), []).append(row)
@@ -201,6 +222,8 @@ class _Shape:
         self.name = name
         self.columns = tuple(Column(row.name, sql_type(row, collations), not row.nullable) for row in rows)
         self._ordinals = {row.name: i for i, row in enumerate(rows)}
+        #: Columns that old rows in the log have with NOBLOB.
+        self._small = {i for i, row in enumerate(rows) if not (row.json or row.data_type.endswith(_LARGE))}
         self._rows = float(count) if count else -1.0
         self._indexes: dict[str, _Index] = {}
         self._spreads: dict[int, Spread] = {}
@@ -221,14 +244,17 @@ class _Shape:
             if known is None or mean < known.mean:
                 self._spreads[index.columns[0]] = Spread(mean, mean)
 
-    def table(self) -> Table:
-        """Returns the finished table."""
+    def table(self, row_image: str) -> Table:
+        """Returns the finished table. `row_image`: ``binlog_row_image``; without a key it makes no difference."""
         keys: dict[tuple[int, ...], None] = {}
         for index in self._indexes.values():
             if index.unique and index.whole and all(self.columns[i].not_null for i in index.columns):
                 keys[tuple(index.columns)] = None
         indexes = tuple(tuple(i.columns) for i in self._indexes.values() if i.columns and i.kind in _PLAIN_INDEXES)
-        return Table(self.name, self.columns, tuple(keys), indexes, self._rows, self._spreads)
+        identity: tuple[int, ...] | None = None
+        if keys and row_image in ("MINIMAL", "NOBLOB"):
+            identity = tuple(sorted({*next(iter(keys)), *(self._small if row_image == "NOBLOB" else ())}))
+        return Table(self.name, self.columns, tuple(keys), indexes, self._rows, self._spreads, identity)
 
 
 __all__ = ["SYSTEM_SCHEMAS", "load_catalog", "load_columns", "load_layouts"]

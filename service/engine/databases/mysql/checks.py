@@ -92,17 +92,21 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
             f"binlog_format is {variables['binlog_format']}: the log does not contain row changes.",
             "SET GLOBAL binlog_format = 'ROW'; -- and in the configuration; open connections keep the old value",
         )
-    if variables.get("binlog_row_image", "FULL").upper() != "FULL":
+    if variables.get("binlog_row_image", "FULL").upper() in ("MINIMAL", "NOBLOB"):
         yield Finding(
             "row_image",
-            f"binlog_row_image is {variables['binlog_row_image']}: the log does not contain whole old and new rows.",
+            f"binlog_row_image is {variables['binlog_row_image']}: the log does not contain whole old and new rows. "
+            "Views that need others than the primary key materialize rows to find them.",
             "SET GLOBAL binlog_row_image = 'FULL'; -- and in the configuration; open connections keep the old value",
+            fatal=False,
         )
     if variables.get("binlog_row_value_options"):
         yield Finding(
             "row_image",
-            "binlog_row_value_options is set: the log may contain only parts of JSON values.",
+            "binlog_row_value_options is set: the log may contain only parts of JSON values. A transaction with one "
+            "evicts all results that depend on its table.",
             "SET GLOBAL binlog_row_value_options = ''; -- and in the configuration",
+            fatal=False,
         )
     if variables.get("server_id") == "0":
         yield Finding(

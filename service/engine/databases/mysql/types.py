@@ -38,7 +38,7 @@ Collations = Mapping[str, Collation]
 
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
-    """Column as in ``information_schema``; `json` if a check constraint requires JSON."""
+    """Column as in ``information_schema``; `json` if a check constraint requires JSON; `has_default` if not NULL."""
 
     name: str
     data_type: str
@@ -51,7 +51,12 @@ class ColumnRow:
     collation: str
     nullable: bool
     extra: str
+    has_default: bool = False
     json: bool = False
+
+    @property
+    def generated(self) -> bool:
+        return "VIRTUAL GENERATED" in self.extra or "STORED GENERATED" in self.extra
 
     @property
     def unsigned(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc.change import SchemaNotice, TableLayout
 from cdc.stream import ChangeStream, Layouts
@@ -58,7 +58,9 @@ class MySqlSession:
         if self.capture is None:
             return found
         of_events = await checks.check_zero_dates(self.wire)
-        return [*(finding for finding in found if finding.code not in _OF_READERS), *of_events]
+        # Events do not distinguish values that the log omits from NULL.
+        of_reader = [replace(f, fatal=f.fatal or f.code == "row_image") for f in found if f.code not in _OF_READERS]
+        return [*of_reader, *of_events]
 
     async def encryption(self) -> str:
         return "TLS" if self.wire.secured else ""
