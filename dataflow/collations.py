@@ -25,6 +25,8 @@ _BELOW, _END, _ABOVE = "\0", "\1", "\2"
 _NO_PAD_END, _ZERO, _WRITTEN_ZERO = "\0\0", "\0", "\0\1"
 _FIRST_PLANE_ONLY = frozenset({"utf8mb3", "utf8", "ucs2"})
 #: A character that has no weight and that no contraction has: what is on its sides is not read together.
+#: Where characters begin whose weights are computed.
+_IDEOGRAPHS = "\u3400"
 _BREAK = "\N{COMBINING GRAPHEME JOINER}"
 
 
@@ -44,7 +46,9 @@ class Collation:
         "_levels",
         "_normal",
         "_pairs",
+        "_single",
         "_words",
+        "folding",
         "name",
         "pad_space",
     )
@@ -67,6 +71,9 @@ class Collation:
             self._characters = frozenset(weights)
         elif self.charset in _FIRST_PLANE_ONLY:
             self._characters = range(0x10000)
+        #: Upper and lower case (`dataflow.functions.folding`); empty if they are not known.
+        self.folding = ""
+        self._single: _SingleCharacters | None = None
         self._words = words = CollationWords(weights, rest, unit_bytes, contractions or {})
         self._normal = words.representatives
         #: The same for bytes: a table, and what is left out.
@@ -103,6 +110,18 @@ class Collation:
         """Return whether the character set has all of a text's characters. (What else is compared with, servers
         refuse.)"""
         return self._characters is None or all(ord(c) in self._characters for c in text)
+
+    def compares_characters(self, text: str) -> bool:
+        """Return whether LIKE compares each of these characters by a weight that is read, and not empty."""
+        if not self._normal:
+            return True
+        return len(self._levels) == 1 and all(c < _IDEOGRAPHS and self._normal.get(ord(c), c) != "" for c in text)
+
+    def characters(self, text: str) -> str:
+        """The text with the same character for all that are equal when they are compared one by one, as in LIKE."""
+        if self._single is None:
+            self._single = _SingleCharacters(self._normal)
+        return text.translate(self._single)
 
     def normal(self, text: str) -> str:
         """The text that stands for all that equal this one."""
@@ -182,6 +201,28 @@ class Collation:
         # The other levels of spaces and what is like them on these levels.
         missing = len(first) - full
         return [first, *(level + [pad] * missing for level, pad in zip(others, pads[1:], strict=True))]
+
+
+class _SingleCharacters(dict[int, int]):
+    """Characters by those that stand for them; of characters written as none or several ones, the first."""
+
+    def __init__(self, normal: Mapping[int, int | str]) -> None:
+        super().__init__()
+        self._normal = normal
+        self._first: dict[str, int] = {}
+        for code, written in normal.items():
+            if isinstance(written, str):
+                self._first[written] = min(code, self._first.get(written, code))
+
+    def __missing__(self, code: int) -> int:
+        try:
+            written = self._normal[code]
+        except LookupError:
+            written = code
+        if isinstance(written, str):
+            written = ord(written) if len(written) == 1 else self._first.get(written, code)
+        self[code] = written
+        return written
 
 
 def _ascii(representatives: Mapping[int, int | str]) -> tuple[bytes, bytes]:

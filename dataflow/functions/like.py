@@ -91,6 +91,18 @@ def like_matcher(pattern: str) -> Match:
             return _in_order(pieces)
 
 
+def collated_matcher(pattern: str, characters: Callable[[str], str]) -> Match:
+    """Compiles a pattern as `like_matcher` does; equal characters are those that `characters` makes the same."""
+
+    def written(token: str) -> str:
+        if token in ("%", "_", "\\"):
+            return token
+        return "".join(f"\\{c}" for c in characters(token.removeprefix("\\") if token[0] == "\\" else token))
+
+    matches = like_matcher("".join(map(written, _TOKEN.findall(pattern))))
+    return lambda text: matches(characters(text))
+
+
 def _in_order(pieces: list[_Piece]) -> Match:
     first, inner, last = pieces[0], pieces[1:-1], pieces[-1]
     least = sum(piece.length for piece in pieces)

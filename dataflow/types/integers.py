@@ -107,6 +107,7 @@ TYPES: dict[str, Rules] = {
         big=True,
         schema={"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1},
         digits=20,
+        prints_itself=True,
         sum="numeric",
         average="numeric",
     ),

@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from dataflow.collations import CodePoints, Collation, Implicit, Rest, Weight
+from dataflow.functions.folding import class_of, simple_lower, simple_upper
 from service.engine.databases.mysql.contractions import DUCET
 from service.engine.databases.mysql.sql_text import quoted
 from service.engine.databases.mysql.wire import ServerError, Wire
@@ -75,6 +76,8 @@ _SURROGATES = range(0xD800, 0xE000)
 _FIRST_PLANE = 0x10000
 #: Characters of one statement.
 _CHUNK = 0x4000
+#: Characters with an upper or lower case are before this one.
+_CASED = range(0x20000)
 
 #: Cache by the server's version and the collation's name; None: unsupported.
 _KNOWN: dict[tuple[str, str], Collation | None] = {}
@@ -97,7 +100,10 @@ async def _load(wire: Wire, name: str) -> Collation | None:
     charset = name.partition("_")[0]
     try:
         if charset in _UNICODE:
-            return await _unicode(wire, charset, name)
+            found = await _unicode(wire, charset, name)
+            if found is not None:
+                found.folding = await _folding(wire, charset, name)
+            return found
         if charset in _SINGLE_BYTE:
             return await _single_byte(wire, charset, name)
     except ValueError as problem:
@@ -168,6 +174,34 @@ async def _unicode(wire: Wire, charset: str, name: str) -> Collation | None:
     if name.endswith(_COMPUTED) or name.endswith(tuple(_UCA1400)):
         return await _computed(wire, charset, name, pad_space)
     return None
+
+
+async def _folding(wire: Wire, charset: str, name: str) -> str:
+    """Returns upper and lower case of the collation's characters (`dataflow.functions.folding`)."""
+    found: dict[int, tuple[str, str]] = {}
+    digits = ", ".join(f"{_DIGITS} {alias}" for alias in "abcd")
+    for start, stop in _chunks(_CASED if charset == "utf8mb4" else range(_FIRST_PLANE)):
+        source = f"(SELECT {start} + a.d * 4096 + b.d * 256 + c.d * 16 + d.d AS n FROM {digits})"
+        cased = (
+            f"(SELECT n, LOWER(t) AS low, UPPER(t) AS up, t FROM"
+            f" (SELECT n, CONVERT(CHAR(n USING utf32) USING {charset}) COLLATE {name} AS t FROM {source} x) y)"
+        )
+        changed = "CAST(low AS BINARY) <> CAST(t AS BINARY) OR CAST(up AS BINARY) <> CAST(t AS BINARY)"
+        reply = await wire.query(f"SELECT n, low, up FROM {cased} z WHERE n < {stop} AND ({changed})")
+        found.update((int(str(n)), (str(low), str(up))) for n, low, up in reply.rows)
+    if any(len(text) != 1 for both in found.values() for text in both):
+        return ""
+    lower, upper = ({chr(code): both[i] for code, both in found.items()} for i in (0, 1))
+    return await asyncio.to_thread(_case_class, lower, upper)
+
+
+def _case_class(lower: dict[str, str], upper: dict[str, str]) -> str:
+    """Returns the class of these mappings."""
+    characters = [chr(code) for code in _CASED if code not in _SURROGATES]
+    return class_of(
+        {c: to for c in characters if (to := lower.get(c, c)) != simple_lower(c)},
+        {c: to for c in characters if (to := upper.get(c, c)) != simple_upper(c)},
+    )
 
 
 def _levels(name: str) -> int:

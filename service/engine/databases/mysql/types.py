@@ -95,11 +95,11 @@ def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
     if name in OF_MYSQL:
         return SqlType(OF_MYSQL[name], f"{name}({row.fraction})" if row.fraction else name)
     if name in TEXTS:
-        collation, weights = _collation(row.collation, collations)
+        collation, weights, folding = _collation(row.collation, collations)
         kind = "varchar" if name in ("char", "varchar") else "text"
-        return SqlType(kind, name, collation=collation, weights=weights)
+        return SqlType(kind, name, collation=collation, folding=folding, weights=weights)
     if name in ("enum", "set"):
-        collation, weights = _collation(row.collation, collations)
+        collation, weights, _ = _collation(row.collation, collations)
         kind = "enum" if name == "enum" else "base"
         label = ENUM if name == "enum" else SET
         return SqlType(label, row.column_type, kind, labels=row.labels, collation=collation, weights=weights)
@@ -110,8 +110,8 @@ def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
 
 def text_type(collation: str, collations: Collations) -> SqlType:
     """Returns the type of text that belongs to no column."""
-    name, weights = _collation(collation, collations)
-    return SqlType("text", "text", collation=name, weights=weights)
+    name, weights, folding = _collation(collation, collations)
+    return SqlType("text", "text", collation=name, folding=folding, weights=weights)
 
 
 #: Binary collations: equal texts are identical, and the order is by code point. (Those of other character sets have
@@ -119,8 +119,9 @@ def text_type(collation: str, collations: Collations) -> SqlType:
 BYTE_COLLATIONS = frozenset({"utf8mb4_nopad_bin", "utf8mb4_0900_bin"})
 
 
-def _collation(name: str, collations: Collations) -> tuple[str, Collation | None]:
-    if name in BYTE_COLLATIONS:
-        return "bytes", None
+def _collation(name: str, collations: Collations) -> tuple[str, Collation | None, str]:
     weights = collations.get(name)
-    return ("nondeterministic", None) if weights is None else (name, weights)
+    folding = "" if weights is None else weights.folding
+    if name in BYTE_COLLATIONS:
+        return "bytes", None, folding
+    return ("nondeterministic", None, "") if weights is None else (name, weights, folding)
