@@ -22,7 +22,9 @@ from dataflow.functions.casts import cast_function
 from dataflow.functions.compiler import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
 from dataflow.functions.json import JSON
-from dataflow.functions.like import like_matcher
+from dataflow.functions.like import collated_matcher, like_matcher
+from dataflow.functions.mysql_moments import MYSQL_MOMENTS
+from dataflow.functions.mysql_texts import MYSQL_TEXTS
 from dataflow.functions.numbers import NUMBERS
 from dataflow.functions.patterns import PATTERNS
 from dataflow.functions.signature import Signature
@@ -32,10 +34,12 @@ from dataflow.schema import SqlType
 from dataflow.types import Row, Value
 
 _TABLES = (NUMBERS, TEXTS, PATTERNS, DATES, JSON)
-#: Every plain function: all its overloads upstream, on types that we know.
+#: Every plain function of PostgreSQL: all its overloads upstream, on types that we know.
 SIGNATURES: dict[str, tuple[Signature, ...]] = {
     name: tuple(s for table in _TABLES for s in table.get(name, ())) for name in {n for t in _TABLES for n in t}
 }
+#: Those of MariaDB and MySQL, by their names in capitals.
+MYSQL_SIGNATURES: dict[str, tuple[Signature, ...]] = {**MYSQL_TEXTS, **MYSQL_MOMENTS, **mysql_numbers.MYSQL_NUMBERS}
 
 
 def compile_scalar(expression: Scalar) -> Function:
@@ -75,7 +79,7 @@ def type_key(sql_type: SqlType) -> str:
 
 def _plain_function(call: Call) -> Callable[..., Value]:
     wanted = tuple(type_key(a.type) for a in call.arguments)
-    for found in SIGNATURES.get(call.function, ()):
+    for found in SIGNATURES.get(call.function) or MYSQL_SIGNATURES.get(call.function, ()):
         if found.function is not None and tuple(map(_as_text, wanted)) == tuple(map(_as_text, found.arguments)):
             if not found.folding:
                 return found.function
@@ -150,7 +154,8 @@ def _like(call: Call, compile_: Compile) -> Function:
     if not isinstance(pattern, Literal) or pattern.value is None:
         return _strict(_plain_function(call), [compile_.scalar(a) for a in call.arguments])
     subject = compile_.scalar(call.arguments[0])
-    matches = like_matcher(pattern.value)
+    weights = call.arguments[0].type.weights
+    matches = like_matcher(pattern.value) if weights is None else collated_matcher(pattern.value, weights.characters)
 
     def function(row: Row) -> Value:
         value = subject(row)
@@ -227,10 +232,11 @@ _COMPILERS: dict[str, Compiler] = {
 _PREDICATES: dict[str, PredicateCompiler] = {**comparison.PREDICATES, **logic.PREDICATES}
 
 #: Every function that plans may use.
-FUNCTIONS = frozenset(_COMPILERS) | frozenset(_PREDICATES) | frozenset(SIGNATURES)
+FUNCTIONS = frozenset(_COMPILERS) | frozenset(_PREDICATES) | frozenset(SIGNATURES) | frozenset(MYSQL_SIGNATURES)
 #: Functions that are NULL if one argument is.
 STRICT_FUNCTIONS = (
     frozenset(SIGNATURES)
+    | frozenset(MYSQL_SIGNATURES)
     | frozenset(comparison.OPERATORS)
     | {
         "not",
@@ -239,6 +245,8 @@ STRICT_FUNCTIONS = (
         "average",
         "divide",
         "printed",
+        "GREATEST",
+        "LEAST",
         "subscript",
         "array_length",
         "cardinality",

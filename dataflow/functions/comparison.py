@@ -243,7 +243,27 @@ def _extreme(call: Call, compile_: Compile) -> Function:
     return function
 
 
+def _strict_extreme(call: Call, compile_: Compile) -> Function:
+    """GREATEST and LEAST of MariaDB and MySQL: NULL if a value is."""
+    parts = [compile_.scalar(a) for a in call.arguments]
+    better = OPERATORS[">" if call.function == "GREATEST" else "<"]
+    form = comparison_forms("<", call.type, call.type)[0] or _same
+
+    def function(row: Row) -> Value:
+        values = [part(row) for part in parts]
+        best = values[0]
+        for value in values:
+            if value is None or best is None:
+                return None
+            if better(form(value), form(best)):
+                best = value
+        return best
+
+    return function
+
+
 COMPILERS: dict[str, Compiler] = {
+    **dict.fromkeys(("GREATEST", "LEAST"), _strict_extreme),
     **dict.fromkeys(OPERATORS, _comparison),
     "in": _in,
     **dict.fromkeys((f"{q} {o}" for q in ("any", "all") for o in OPERATORS), _quantified),

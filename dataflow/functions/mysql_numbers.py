@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 
-from dataflow import numeric
+from dataflow import arithmetic, numeric
 from dataflow.functions.compiler import Compile, Compiler, Function
+from dataflow.functions.signature import Table, signature
 from dataflow.scalar import Call
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
@@ -75,6 +76,21 @@ def _printed(call: Call, compile_: Compile) -> Function:
     return function
 
 
+def _truncated(text: str, scale: str) -> str:
+    return numeric.render(numeric.truncate_to(numeric.parse(text), int(scale)))
+
+
+MYSQL_NUMBERS: Table = {
+    "ROUND": (signature("numeric int8", "numeric", lambda a, scale: rounded(a, int(scale))),),
+    "TRUNCATE": (signature("numeric int8", "numeric", _truncated),),
+    "FLOOR": (signature("numeric", "int8", arithmetic.floor),),
+    "CEIL": (signature("numeric", "int8", arithmetic.ceiling),),
+    "SIGNED": (signature("numeric", "int8", lambda a: rounded(a, 0)),),
+    "SIGN": (
+        signature("numeric", "int8", arithmetic.sign),
+        signature("int8", "int8", arithmetic.sign),
+    ),
+}
 COMPILERS: dict[str, Compiler] = {"divide": _divide, "printed": _printed}
 
-__all__: list[str] = ["COMPILERS", "average", "divided", "quotient_scale", "rounded", "scale_of"]
+__all__: list[str] = ["COMPILERS", "MYSQL_NUMBERS", "average", "divided", "quotient_scale", "rounded", "scale_of"]

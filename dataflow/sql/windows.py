@@ -20,7 +20,7 @@ from dataflow.sql.clauses import Above, Columns, Rows, WindowUse, comparable_gro
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import FIRST_WINDOW, WrittenCall, written_call
 from dataflow.sql.expressions.bind import Binder
-from dataflow.sql.expressions.cast_types import FLOAT8
+from dataflow.sql.expressions.cast_types import FLOAT8, TEXT
 from dataflow.sql.expressions.scope import name_of
 from dataflow.sql.syntax.spans import span_of
 
@@ -59,8 +59,6 @@ class Windows:
 
     def bind(self, node: Any, binder: Binder) -> Scalar:
         """The result of ``function(…) OVER (…)``, as a column."""
-        if not binder.dialect.windows:
-            raise UnsupportedQuery("Window functions of this dialect are not kept up to date.", span_of(node))
         if self._inside:
             raise InvalidQuery("Window functions cannot be nested.", span_of(node))
         self._inside = True
@@ -70,16 +68,17 @@ class Windows:
             self._inside = False
         if use not in self.uses:
             self.uses.append(use)
-        return ColumnRef(FIRST_WINDOW + self.uses.index(use), use.type)
+        result = ColumnRef(FIRST_WINDOW + self.uses.index(use), use.type)
+        return binder.dialect.window_value(use.function, use.arguments, result)
 
     def _use(self, node: Any, binder: Binder) -> WindowUse:
         written = written_call(node.this, binder)
         if written.distinct or written.order:
             raise InvalidQuery("DISTINCT and ORDER BY cannot stand inside a window function.", span_of(node))
         partition, order, spec = self._window(node)
-        parts = tuple(p for e in partition if used_columns(p := functions.settled(binder.bind(e))))
+        parts = tuple(p for e in partition if used_columns(p := binder.value(e)))
         comparable_group(parts, node)
-        terms = varying([sorted_by(functions.settled(binder.bind(t.this)), t) for t in order])
+        terms = varying([sorted_by(binder.value(t.this), t) for t in order])
         frame = _frame(spec, bool(order), node)
         if written.name in _ARGUMENTS:
             if written.filter is not None:
@@ -123,9 +122,9 @@ def _function(written: WrittenCall, binder: Binder) -> tuple[tuple[Scalar, ...],
     if len(arguments) > 1:
         arguments[1] = _whole(written.name, arguments[1])
     if len(arguments) > 2:
-        arguments[0], arguments[2] = functions.same_type(written.name.upper(), [arguments[0], arguments[2]])
-    arguments[0] = functions.settled(arguments[0])
-    return tuple(arguments), functions.plain_type(arguments[0].type)
+        arguments[0], arguments[2] = binder.dialect.same_type(written.name.upper(), [arguments[0], arguments[2]])
+    arguments[0] = binder.dialect.value(arguments[0], TEXT)
+    return tuple(arguments), binder.dialect.row_value(arguments[0].type)
 
 
 def _whole(name: str, expression: Scalar) -> Scalar:

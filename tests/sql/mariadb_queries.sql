@@ -45,6 +45,66 @@ SELECT id FROM stories WHERE score / 3 = 1 / 3 OR price / 3 > 0.3333;
 SELECT id, IF(score > 1, score / 3, 0), COALESCE(price / 3, 1) FROM stories;
 SELECT id, ABS(score), ABS(price), ABS(-2), MOD(score, 2) FROM stories;
 
+-- texts
+SELECT id, LOWER(title), UPPER(title), LCASE(body), UCASE(CONCAT(title, 'é')) FROM stories JOIN comments USING (id);
+SELECT id FROM stories WHERE LOWER(title) = :t;
+SELECT id FROM stories WHERE LOWER(title) = LOWER('A') OR UPPER(title) = 'AB';
+SELECT id FROM stories WHERE title LIKE 'a%' OR title LIKE '_';
+SELECT id, title LIKE '%b%' AS b, title NOT LIKE 'A_ ' AS n, title LIKE 'á' AS e, title LIKE '' AS m, title LIKE '\%' AS p FROM stories;
+SELECT id, uca LIKE 'e', uca LIKE '%s%', bin LIKE 'a%', note LIKE 'A' FROM kinds;
+SELECT id FROM kinds WHERE uca LIKE 's%' AND bin NOT LIKE '_ ' OR note LIKE '%b';
+SELECT id, LEFT(title, 1), LEFT(title, -1), RIGHT(title, 2), RIGHT(title, score), LEFT(title, NULL) FROM stories;
+SELECT id, SUBSTRING(title, 2), SUBSTRING(title, -1), SUBSTR(title, 0), MID(title, -2, 1), SUBSTRING(title FROM 1 FOR 2), SUBSTRING(title, score, score) FROM stories;
+SELECT id, TRIM(title), LTRIM(title), RTRIM(title), REPLACE(title, 'a', 'xy'), REPLACE(title, 'A', ''), REPLACE(title, '', 'x') FROM stories;
+SELECT id, CHAR_LENGTH(title), LENGTH(title), OCTET_LENGTH(bytes), CHARACTER_LENGTH(uca), LENGTH(uca) FROM stories JOIN kinds USING (id);
+SELECT id, SUBSTRING_INDEX(title, 'b', 1), SUBSTRING_INDEX(title, 'b', -1), SUBSTRING_INDEX(title, 'B', 1), SUBSTRING_INDEX(title, '', 1), SUBSTRING_INDEX(title, 'a', 0) FROM stories;
+SELECT id, CONCAT('#', id), CONCAT(title, score), CONCAT(price, '/', score / 3), CONCAT_WS(', ', title, score, price), CONCAT_WS(title, 'a', 'b'), CONCAT(score > 1, '') FROM stories;
+SELECT id, HEX(title), HEX(bytes), HEX(score), HEX(-score) FROM stories JOIN kinds USING (id);
+SELECT LOWER(title), COUNT(*) FROM stories GROUP BY LOWER(title);
+SELECT CONCAT('#', score) AS s, COUNT(*) FROM stories GROUP BY CONCAT('#', score) ORDER BY s;
+SELECT MIN(LEFT(title, 1)), COUNT(DISTINCT UPPER(title)) FROM stories WHERE author_id = :a;
+
+-- dates and times
+SELECT id, YEAR(at), MONTH(at), DAY(at), DAYOFMONTH(day), HOUR(at), MINUTE(at), SECOND(at), HOUR(day), QUARTER(day), DATE(at) FROM comments JOIN tags USING (story_id);
+SELECT id, DAYOFWEEK(at), WEEKDAY(at), DAYOFYEAR(at), TO_DAYS(at), LAST_DAY(at), EXTRACT(DAY FROM at), EXTRACT(YEAR FROM stamp), CAST(stamp AS DATE) FROM comments JOIN kinds USING (id);
+SELECT id, DATE_FORMAT(at, '%Y-%m-%d %H:%i:%s|%y %c %e %k %h %I %l %S %p %T %r %%'), DATE_FORMAT(stamp, '%Y/%m'), DATE_FORMAT(at, 'x') FROM comments JOIN kinds USING (id);
+SELECT day, day + INTERVAL 1 DAY, day - INTERVAL 1 MONTH, day + INTERVAL '2' YEAR, DATE_ADD(day, INTERVAL 3 WEEK), DATE_SUB(day, INTERVAL 1 QUARTER), day + INTERVAL -1 DAY, day + INTERVAL 90 MINUTE, day + INTERVAL 99999 YEAR FROM tags;
+SELECT id, at + INTERVAL 1 HOUR, at - INTERVAL 61 SECOND, at + INTERVAL user_id MONTH, ADDDATE(at, INTERVAL 1 DAY), SUBDATE(at, INTERVAL 31 DAY), stamp + INTERVAL 1 YEAR, stamp - INTERVAL 5 MINUTE FROM comments JOIN kinds USING (id);
+SELECT id, DATEDIFF(at, day), TIMESTAMPDIFF(SECOND, day, at), TIMESTAMPDIFF(HOUR, at, stamp), TIMESTAMPDIFF(DAY, stamp, at), TIMESTAMPDIFF(MINUTE, at, day), TIMESTAMPDIFF(WEEK, day, stamp) FROM comments JOIN tags USING (story_id) JOIN kinds USING (id);
+SELECT id FROM comments WHERE at >= DATE '2024-01-01' AND at < DATE '2024-01-01' + INTERVAL 6 MONTH;
+SELECT story_id FROM tags WHERE day = DATE '2024-02-29' - INTERVAL 0 DAY OR day > DATE '2024-03-01';
+SELECT id FROM comments WHERE DATE(at) = :day;
+SELECT YEAR(at) AS y, MONTH(at) AS m, COUNT(*) FROM comments GROUP BY YEAR(at), MONTH(at) ORDER BY y, m;
+SELECT DATE_FORMAT(at, '%Y-%m') AS m, COUNT(*), SUM(weight) FROM comments WHERE story_id = :s GROUP BY m ORDER BY m;
+SELECT DATE(at) AS d, COUNT(*) FROM comments GROUP BY DATE(at) HAVING COUNT(*) > 0 ORDER BY d;
+SELECT id FROM comments WHERE YEAR(at) = :y AND MONTH(at) = :m;
+
+-- rounding, casts, the greatest
+SELECT id, ROUND(price), ROUND(price, 1), ROUND(price, 5), TRUNCATE(price, 1), FLOOR(price), CEIL(price), CEILING(-price), SIGN(price), ROUND(score, 2), FLOOR(score) FROM stories;
+SELECT id, ROUND(score / 3, 2), ROUND(price / 3, 8), ROUND(score / 3), TRUNCATE(price / 3, 12), FLOOR(score / 3), CEIL(price / 3), SIGN(score), ROUND(2 / 3, 12) FROM stories;
+SELECT author_id, ROUND(AVG(score), 1), ROUND(AVG(price), 2), FLOOR(AVG(price)), ROUND(SUM(price) / COUNT(*), 3) FROM stories GROUP BY author_id;
+SELECT id, CAST(price AS SIGNED), CAST(score AS SIGNED), CAST(score / 3 AS SIGNED), CAST(price AS DECIMAL(12,1)), CAST(score AS DECIMAL(20,2)), CAST(score / 3 AS DECIMAL(20,6)), CAST(price AS CHAR), CAST(id AS CHAR) FROM stories;
+SELECT id, GREATEST(score, author_id), LEAST(score, price, 1), GREATEST(price, 0.5), LEAST(title, 'b'), GREATEST(title, 'A'), GREATEST(score > 1, 0) FROM stories;
+SELECT GREATEST(at, at + INTERVAL 1 DAY), LEAST(at, at - INTERVAL 1 HOUR) FROM comments;
+SELECT id FROM stories WHERE ROUND(price) = 1 OR GREATEST(score, 1) = 2 OR FLOOR(price) < 0;
+
+-- GROUP_CONCAT
+SELECT author_id, GROUP_CONCAT(id ORDER BY id), GROUP_CONCAT(score ORDER BY id DESC SEPARATOR ' / '), GROUP_CONCAT(DISTINCT score ORDER BY score) FROM stories GROUP BY author_id;
+SELECT author_id, GROUP_CONCAT(title ORDER BY id SEPARATOR ''), GROUP_CONCAT(price ORDER BY price DESC, id) AS p FROM stories WHERE author_id = :a GROUP BY author_id;
+SELECT GROUP_CONCAT(body ORDER BY user_id, id) FROM comments WHERE story_id = :s;
+SELECT s.id, GROUP_CONCAT(CONCAT(v.user_id, '=', v.value) ORDER BY v.user_id SEPARATOR '|') AS v FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = :id GROUP BY s.id;
+SELECT author_id, LEFT(GROUP_CONCAT(id ORDER BY id), 2) AS l FROM stories GROUP BY author_id HAVING CHAR_LENGTH(GROUP_CONCAT(id ORDER BY id)) > 1;
+
+-- windows
+SELECT id, ROW_NUMBER() OVER (PARTITION BY author_id ORDER BY score DESC, id) AS n FROM stories WHERE author_id = :a;
+SELECT id, RANK() OVER (ORDER BY score), DENSE_RANK() OVER (ORDER BY score DESC), NTILE(2) OVER (ORDER BY id) FROM stories;
+SELECT id, LAG(price) OVER (ORDER BY id), LEAD(title, 2) OVER w, FIRST_VALUE(score) OVER w, LAST_VALUE(price) OVER w, NTH_VALUE(id, 2) OVER w FROM stories WINDOW w AS (PARTITION BY author_id ORDER BY id);
+SELECT id, SUM(score) OVER (PARTITION BY author_id), COUNT(*) OVER (PARTITION BY author_id ORDER BY score), AVG(score) OVER (ORDER BY id), AVG(price) OVER (PARTITION BY author_id) * 2 FROM stories;
+SELECT id, SUM(price) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), MIN(score) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING), MAX(price) OVER (PARTITION BY removed) FROM stories;
+SELECT * FROM (SELECT id, author_id, ROW_NUMBER() OVER (PARTITION BY author_id ORDER BY id DESC) AS n FROM stories) t WHERE n = 1 AND author_id = :a;
+SELECT author_id, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM stories GROUP BY author_id;
+SELECT id, score > 1 AS high, COUNT(*) OVER (PARTITION BY score > 1), SUM(score > 1) OVER (ORDER BY id) FROM stories;
+
 -- GROUP BY over one table
 SELECT story_id, COUNT(*) FROM votes GROUP BY story_id;
 SELECT story_id, COUNT(*), COUNT(value), SUM(value), AVG(value), MIN(value), MAX(value) FROM votes WHERE story_id = :s GROUP BY story_id;

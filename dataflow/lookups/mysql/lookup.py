@@ -18,7 +18,7 @@ from functools import partial
 
 from dataflow.lookups.mysql.part import PartSql, part_sql
 from dataflow.lookups.mysql.render import constant, quote, render, selected, table_name
-from dataflow.plan.calls import CallState, argument_of, state_of
+from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation, column_types
 from dataflow.plan.parts import Lookup, Part
@@ -136,7 +136,9 @@ def _call_types(call: AggregateCall) -> list[SqlType]:
             return [*([NUMERIC] if argument_of(call).type.is_decimal else []), INT8, NUMERIC]
         case CallState.VALUES:
             return [argument_of(call).type, INT8]
-        case CallState.TRUTHS | CallState.LIST:
+        case CallState.LIST:
+            return [*(column.type for column in list_columns(call)), INT8]
+        case CallState.TRUTHS:
             raise _not_looked_up(call)
 
 
@@ -211,7 +213,11 @@ class _StateColumns:
             case CallState.VALUES:
                 self._add_value(argument_of(call))
                 self.selected.append(f"COUNT({self._sql(argument_of(call))})")
-            case CallState.TRUTHS | CallState.LIST:
+            case CallState.LIST:
+                for column in list_columns(call):
+                    self._add_value(column)
+                self.selected.append("COUNT(*)")
+            case CallState.TRUTHS:
                 raise _not_looked_up(call)
 
     def _sql(self, expression: Scalar) -> str:

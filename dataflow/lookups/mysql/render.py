@@ -15,9 +15,12 @@ from dataflow.types.floats import float4
 
 _INFIX = {o: o for o in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "%", "&", "|", "<<", ">>")} | {
     "is not distinct from": "<=>",
+    "like": "LIKE",
 }
 _POSTFIX = frozenset({"is null", "is not null", "is true", "is not true", "is false", "is not false"})
-_FUNCTIONS = {"coalesce": "COALESCE", "nullif": "NULLIF", "||": "CONCAT", "abs": "ABS"}
+_FUNCTIONS = {"coalesce": "COALESCE", "nullif": "NULLIF", "||": "CONCAT", "abs": "ABS"} | {
+    name: name.upper() for name in ("concat_ws", "lower", "upper")
+}
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _SCALE = re.compile(r"\((\d+),(\d+)\)")
 _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\x1a": "\\Z"})
@@ -76,9 +79,21 @@ def render(expression: Scalar, name: ColumnName) -> str:
         return f"({arguments[0]} {_INFIX[function]} {arguments[1]})"
     if function in _POSTFIX:
         return f"({arguments[0]} {function.upper()})"
+    if function.isupper():
+        return _named(function, arguments)
     if function in _FUNCTIONS:
         return f"{_FUNCTIONS[function]}({', '.join(arguments)})"
     return _special(expression, arguments)
+
+
+def _named(function: str, arguments: list[str]) -> str:
+    """A function of the servers, perhaps with a unit of time behind its name."""
+    name, _, unit = function.partition(" ")
+    if name in ("DATE_ADD", "DATE_SUB"):
+        return f"{name}({arguments[0]}, INTERVAL {arguments[1]} {unit})"
+    if name == "SIGNED":
+        return f"CAST({arguments[0]} AS SIGNED)"
+    return f"{name}({', '.join([unit, *arguments] if unit else arguments)})"
 
 
 def _special(call: Call, arguments: list[str]) -> str:
@@ -117,6 +132,8 @@ def _cast(call: Call, argument: str) -> str:
     whole = all(t.is_whole or t.is_boolean for t in (source, target))
     if whole or source.name == target.name or (source.is_text and target.is_text):
         return argument
+    if target.is_text and (source.is_whole or source.is_decimal):
+        return f"CAST({argument} AS CHAR)"
     raise ValueError(f"a cast from {source.sql} to {target.sql} is not supported in lookups of MariaDB and MySQL")
 
 

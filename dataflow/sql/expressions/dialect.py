@@ -68,5 +68,7 @@ class Dialect:
     column_name: Callable[[exp.Expr, str], str]
     #: HAVING of a SELECT, with names that mean what it shows put in.
     having: Callable[[exp.Select], exp.Expr]
-    #: Whether its window functions are known.
-    windows: bool
+    #: The result of a window function (a column) as the value that expressions see, by name and arguments.
+    window_value: Callable[[str, Sequence[Scalar], Scalar], Scalar]
+    #: The type of a value that a window function takes from another row.
+    row_value: Callable[[SqlType], SqlType]

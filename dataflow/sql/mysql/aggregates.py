@@ -4,16 +4,21 @@ SUM of integers is a DECIMAL; AVG has four decimals more than its argument, and 
 with further (`arithmetic`).
 """
 
+from collections.abc import Sequence
+
+from sqlglot import exp
+
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.functions.mysql_numbers import quotient_scale
 from dataflow.plan.expressions import INT8, used_columns
-from dataflow.plan.nodes import AggregateCall, AggregateFunction
-from dataflow.scalar import Call, Scalar
+from dataflow.plan.nodes import AggregateCall, AggregateFunction, CallOrder
+from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import FIRST_CALL, WrittenCall
 from dataflow.sql.expressions.bind import Binder
-from dataflow.sql.expressions.cast_types import FLOAT8
+from dataflow.sql.expressions.cast_types import FLOAT8, UNKNOWN
+from dataflow.sql.mysql import texts
 from dataflow.sql.mysql.arithmetic import INCREMENT
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
@@ -62,6 +67,8 @@ _COUNTING = frozenset({AggregateFunction.COUNT, AggregateFunction.SUM, Aggregate
 
 def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
     """The call of an aggregate function, bound."""
+    if written.name == "group_concat":
+        return _group_concat(written, binder)
     function = _FUNCTIONS.get(written.name)
     shown = written.name.upper()
     if function is None or written.filter is not None or written.order:
@@ -80,6 +87,40 @@ def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
     if distinct and not argument.type.comparable:
         raise UnsupportedQuery(f"When {argument.type.sql} values are equal is not known exactly.")
     return AggregateCall(function, argument, _result(function, argument.type), distinct=distinct)
+
+
+def _group_concat(written: WrittenCall, binder: Binder) -> AggregateCall:
+    """GROUP_CONCAT of one argument, up to the default of ``group_concat_max_len``."""
+    if binder.catalog.dialect != "mariadb":
+        raise UnsupportedQuery("GROUP_CONCAT is cut at group_concat_max_len, which is short by default.")
+    node, *separators = written.arguments or ()
+    separator = Literal(",", UNKNOWN) if not separators else binder.bind(separators[0])
+    value = refuse_printed(binder.bind(node), "GROUP_CONCAT")
+    if value.type == UNKNOWN:
+        raise UnsupportedQuery("GROUP_CONCAT of a constant is not kept up to date.")
+    argument = texts.printed_text("GROUP_CONCAT", value, binder.text)
+    order = [_term(term, binder) for term in written.order]
+    if written.distinct and any(term.expression != value for term in order):
+        raise UnsupportedQuery("With DISTINCT, GROUP_CONCAT is ordered by its argument.")
+    if written.distinct and not argument.type.comparable:
+        raise UnsupportedQuery(f"When {argument.type.sql} values are equal is not known exactly.")
+    others = (functions.typed(separator, argument.type),)
+    return AggregateCall(
+        AggregateFunction.STRING_AGG,
+        argument,
+        argument.type,
+        others=others,
+        distinct=written.distinct,
+        order=tuple(order),
+    )
+
+
+def _term(term: exp.Expr, binder: Binder) -> CallOrder:
+    expression = binder.value(term.this)
+    if not used_columns(expression):
+        raise UnsupportedQuery("GROUP_CONCAT ordered by a constant is not kept up to date.")
+    functions.sortable(expression)
+    return CallOrder(expression, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
 
 
 def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
@@ -122,10 +163,26 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
 
 def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
     """A call's result as the value that expressions see: an average prints fewer decimals than it has."""
+    if call.function is AggregateFunction.STRING_AGG:
+        return Call("GROUP_CONCAT", (result,), result.type)
     if call.function is not AggregateFunction.AVG or not call.type.is_decimal or call.argument is None:
         return result
     precision, scale = digits(call.argument.type)
     return printed(result, min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)
+
+
+def window_value(function: str, arguments: Sequence[Scalar], result: Scalar) -> Scalar:
+    """The result of a window function; UnsupportedQuery for one that is not exact."""
+    if function in ("percent_rank", "cume_dist"):
+        raise UnsupportedQuery(f"{function.upper()} prints other digits than are computed here.")
+    if function in ("sum", "avg") and arguments[0].type.is_float:
+        raise UnsupportedQuery("Floats are added in the order of the server's frames.")
+    if function != "avg" or not result.type.is_decimal:
+        return result
+    # What is computed with it sees the decimals that it prints.
+    precision, scale = digits(arguments[0].type)
+    shown = decimal(min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)
+    return Call("ROUND", (result, Literal(str(scale + INCREMENT), INT8)), shown)
 
 
 def inner(expression: Scalar) -> Scalar:
@@ -144,4 +201,4 @@ def _has_quotient(expression: Scalar) -> bool:
     return any(map(_has_quotient, expression.arguments))
 
 
-__all__ = ["NAMES", "aggregate_call", "aggregate_value", "inner"]
+__all__ = ["NAMES", "aggregate_call", "aggregate_value", "inner", "window_value"]

@@ -10,7 +10,7 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import FLOAT8, UNKNOWN
 from dataflow.sql.expressions.coercion import folded
-from dataflow.sql.mysql import arithmetic, values
+from dataflow.sql.mysql import arithmetic, moments, numbers, texts, values
 
 _TIME = frozenset(
     {
@@ -40,7 +40,9 @@ def call(binder: Binder, node: Any) -> Scalar:
         least, most, compute = function
         if not least <= len(node.expressions) <= most:
             raise UnsupportedQuery(f"{name.upper()} of {len(node.expressions)} arguments is not known.")
-        return compute(binder.all(node.expressions))
+        return compute(binder.all(node.expressions), binder.text)
+    if name in moments.WRITTEN:
+        return moments.WRITTEN[name](binder, node)
     if name in _TIME and not (name == "unix_timestamp" and node.expressions):
         raise UnsupportedQuery("The current time is not a function of the database's contents.")
     if name in _RANDOM:
@@ -94,21 +96,6 @@ def _is_null(parts: Sequence[Scalar]) -> Scalar:
     return Call("is null", (values.value(values.unprinted(parts[0])),), TRUE.type)
 
 
-# --- texts ----------------------------------------------------------------------------------------------------------
-
-
-def _concat(parts: Sequence[Scalar]) -> Scalar:
-    """CONCAT: NULL if an argument is."""
-    types = {p.type for p in parts if p.type != UNKNOWN}
-    if not types or not all(t.is_string for t in types) or len({t.collation for t in types}) > 1:
-        raise UnsupportedQuery("CONCAT of anything but texts of one collation is not on the list of exact functions.")
-    arguments = values.same_type("CONCAT", [*parts])
-    result = arguments[0]
-    for part in arguments[1:]:
-        result = folded(Call("||", (result, part), next(iter(types)) if len(types) == 1 else part.type))
-    return result
-
-
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
@@ -123,15 +110,20 @@ def _abs(parts: Sequence[Scalar]) -> Scalar:
     return folded(Call("abs", (part,), part.type))
 
 
-Compute = Callable[[Sequence[Scalar]], Scalar]
+def _of(least: int, most: int, compute: Callable[[Sequence[Scalar]], Scalar]) -> tuple[int, int, texts.Compute]:
+    return least, most, lambda parts, _: compute(parts)
+
+
 #: Least and most arguments, and what it means.
-_FUNCTIONS: dict[str, tuple[int, int, Compute]] = {
-    "coalesce": (1, 100, coalesce),
-    "ifnull": (2, 2, coalesce),
-    "nvl": (2, 2, coalesce),
-    "nullif": (2, 2, _nullif),
-    "isnull": (1, 1, _is_null),
-    "concat": (1, 100, _concat),
-    "abs": (1, 1, _abs),
-    "mod": (2, 2, lambda parts: arithmetic.binary("%", *parts)),
+_FUNCTIONS: dict[str, tuple[int, int, texts.Compute]] = {
+    "coalesce": _of(1, 100, coalesce),
+    "ifnull": _of(2, 2, coalesce),
+    "nvl": _of(2, 2, coalesce),
+    "nullif": _of(2, 2, _nullif),
+    "isnull": _of(1, 1, _is_null),
+    "abs": _of(1, 1, _abs),
+    "mod": _of(2, 2, lambda parts: arithmetic.binary("%", *parts)),
+    **texts.TEXTS,
+    **moments.MOMENTS,
+    **numbers.NUMBERS,
 }

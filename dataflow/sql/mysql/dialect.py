@@ -3,7 +3,7 @@
 from dataflow.lookups.mysql.render import quote
 from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.expressions.scope import Caseless
-from dataflow.sql.mysql.aggregates import NAMES, aggregate_call, aggregate_value, inner
+from dataflow.sql.mysql.aggregates import NAMES, aggregate_call, aggregate_value, inner, window_value
 from dataflow.sql.mysql.expressions import BINDERS
 from dataflow.sql.mysql.grammar import GRAMMAR
 from dataflow.sql.mysql.naming import column_name, having
@@ -31,5 +31,6 @@ MYSQL = Dialect(
     aggregate_value=aggregate_value,
     column_name=column_name,
     having=having,
-    windows=False,
+    window_value=window_value,
+    row_value=lambda sql_type: sql_type,
 )

@@ -16,7 +16,7 @@ from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN
 from dataflow.sql.expressions.written_calls import has_others
-from dataflow.sql.mysql import arithmetic, calls, values
+from dataflow.sql.mysql import arithmetic, calls, moments, numbers, texts, values
 from dataflow.sql.mysql.grammar import PARENTHESES
 from dataflow.sql.syntax.parse import parameter_name
 
@@ -139,6 +139,32 @@ def _between(binder: Binder, node: Any) -> Scalar:
     return values.logical("and", [values.comparison(">=", subject, low), values.comparison("<=", subject, high)])
 
 
+def _like(binder: Binder, node: Any) -> Scalar:
+    _check_only(node, "this", "expression", "negate")
+    _check_loose(node.this)
+    found = texts.like(binder, node)
+    return values.logical("not", [found]) if node.args.get("negate") else found
+
+
+def _cast(binder: Binder, node: Any) -> Scalar:
+    _check_only(node, "this", "to", "_type")
+    found = moments.literal(node)
+    if found is not None:
+        return found
+    target, kind = node.to, node.to.this
+    sizes = [int(e.this.this) for e in target.expressions if isinstance(e.this, exp.Literal)]
+    if kind == exp.DType.DATE:
+        return moments.as_date(binder.bind(node.this))
+    if kind == exp.DType.BIGINT and not sizes:
+        return numbers.as_signed(binder.bind(node.this))
+    if kind == exp.DType.DECIMAL:
+        precision, scale = [*sizes, *([10, 0][len(sizes) :])][:2]
+        return numbers.as_decimal(binder.bind(node.this), precision, scale)
+    if kind == exp.DType.CHAR and not target.expressions:
+        return texts.of_number(binder.bind(node.this), binder.text)
+    raise UnsupportedQuery("CAST to this type is not on the list of exact functions.")
+
+
 def _case(binder: Binder, node: Any) -> Scalar:
     subject = None if node.this is None else binder.bind(node.this)
     branches: list[tuple[Scalar, Scalar]] = []
@@ -164,7 +190,11 @@ def _if(binder: Binder, node: Any) -> Scalar:
 
 def _binary(binder: Binder, node: Any) -> Scalar:
     _check_only(node, "this", "expression")
-    if isinstance(node.expression, exp.Interval) or isinstance(node.this, exp.Interval):
+    if isinstance(node.expression, exp.Interval) and isinstance(node, exp.Add | exp.Sub):
+        name = "DATE_ADD" if isinstance(node, exp.Add) else "DATE_SUB"
+        return moments.shifted(binder, name, node.this, node.expression)
+    if isinstance(node.this, exp.Interval):
+        # Its right side reaches to the end of the expression.
         raise _refusal(node)
     return arithmetic.binary(_SUMS[type(node)], binder.bind(node.this), binder.bind(node.expression))
 
@@ -189,6 +219,11 @@ BINDERS: dict[type[exp.Expr], Bind] = {
     exp.Is: _is,
     exp.In: _in,
     exp.Between: _between,
+    exp.Like: _like,
+    exp.Cast: _cast,
+    exp.Extract: moments.extract,
+    exp.Substring: texts.substring,
+    exp.Trim: texts.trim,
     exp.Case: _case,
     exp.If: _if,
     **dict.fromkeys(_SUMS, _binary),

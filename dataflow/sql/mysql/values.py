@@ -19,6 +19,7 @@ from dataflow.schema import SqlType
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.cast_types import FLOAT8, TEXT, UNKNOWN
 from dataflow.sql.expressions.coercion import folded
+from dataflow.types.mysql_dates import DATE, DATETIME, TIMESTAMP
 
 UINT8 = SqlType("uint8", "bigint unsigned")
 #: Text that is made of constants only: of the connection's collation, which may be any.
@@ -164,6 +165,7 @@ def sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
             raise UnsupportedQuery("Two constants of text compare by the connection's collation.")
         return left, right
     left, right = beside(left, right.type), beside(right, left.type)
+    left, right = _midnight(left, right.type), _midnight(right, left.type)
     if left.type.is_string and right.type.is_string and left.type.collation != right.type.collation:
         raise UnsupportedQuery("Texts of two collations are not compared here.")
     if left.type.is_number != right.type.is_number:
@@ -171,6 +173,13 @@ def sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
             f"Comparing {left.type.sql} with {right.type.sql} is not on the list of exact functions."
         )
     return left, right
+
+
+def _midnight(expression: Scalar, other: SqlType) -> Scalar:
+    """A date that is a constant as the moment that it is beside moments."""
+    if isinstance(expression, Literal) and expression.type.name == DATE and other.name in (DATETIME, TIMESTAMP):
+        return functions.typed(Literal(expression.value, UNKNOWN), other)
+    return expression
 
 
 def _value(expression: Scalar) -> str | None:

@@ -32,5 +32,6 @@ POSTGRES = Dialect(
     aggregate_value=lambda result, _call: result,
     column_name=column_name,
     having=lambda select: select.args["having"].this,
-    windows=True,
+    window_value=lambda _function, _arguments, result: result,
+    row_value=functions.plain_type,
 )

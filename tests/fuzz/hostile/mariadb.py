@@ -358,5 +358,33 @@ def expressions() -> Iterator[str]:
         )
         for pattern in ("a%", "%a", "%a%b%", "_", "a__", "%\\\\%%", "", "%", "%_a_%a_%", "\u00df%", "a "):
             yield f"{a} LIKE '{pattern}'"
+    yield from _functions()
     for a, b in ("dz", "zs", "ds", "gi", "qi", "eb", "ei", "ai"):
         yield from (f"{a} = {b}", f"{a} < {b}", f"{a} <=> {b}")
+
+
+def _functions() -> Iterator[str]:
+    for a in "tvwbc":
+        yield from (f"{f}({a})" for f in ("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM", "LENGTH", "CHAR_LENGTH", "HEX"))
+        yield from (f"{f}({a}, {n})" for f in ("LEFT", "RIGHT", "SUBSTRING") for n in (-2, 0, 1, "i", "y"))
+        yield from (
+            f"SUBSTRING({a}, i, ix)",
+            f"REPLACE({a}, 'a', {a}x)",
+            f"SUBSTRING_INDEX({a}, 'a', -1)",
+            f"SUBSTRING_INDEX({a}, {a}x, i)",
+            f"CONCAT({a}, i, n)",
+            f"CONCAT_WS({a}x, {a}, u, '\u00e9')",
+            f"GREATEST({a}, {a}x)",
+            f"LEAST({a}, {a}x, 'b')",
+        )
+    for a in "dzs":
+        yield from (f"{f}({a})" for f in ("YEAR", "MONTH", "DAY", "HOUR", "SECOND", "QUARTER", "DATE", "LAST_DAY"))
+        yield from (f"{f}({a})" for f in ("DAYOFWEEK", "WEEKDAY", "DAYOFYEAR", "TO_DAYS"))
+        for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"):
+            yield from (f"{a} + INTERVAL {n} {unit}" for n in (1, -40, "i", "y"))
+            yield from (f"{a} - INTERVAL y {unit}", f"TIMESTAMPDIFF({unit}, {a}, zx)")
+        yield from (f"DATEDIFF({a}, zx)", f"DATE_FORMAT({a}, '%Y %y %m %c %d %e %H %k %h %I %l %i %s %p %T %r')")
+    for a in "ilunmy":
+        yield from (f"{f}({a})" for f in ("ROUND", "FLOOR", "CEIL", "SIGN", "HEX"))
+        yield from (f"ROUND({a} / 3, 2)", f"ROUND({a}, 1)", f"TRUNCATE({a}, 2)", f"CAST({a} AS SIGNED)")
+        yield from (f"CAST({a} AS DECIMAL(65,5))", f"CAST({a} AS CHAR)", f"GREATEST({a}, {a}x)", f"LEAST({a}, nx)")
