@@ -126,7 +126,7 @@ ON_MARIADB = [
 
 
 def parameters_of(view: str, key: str) -> dict[str, str]:
-    """Of a view that has any; ``all`` is fully materialized."""
+    """Returns the parameters of a view; ``all`` is fully materialized and has none."""
     return {} if view == "all" else {"id": key}
 
 
