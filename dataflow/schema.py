@@ -42,7 +42,7 @@ class Table:
     estimated_rows: float = -1
     #: By ordinal; of the columns that the upstream has statistics of.
     spreads: Mapping[int, Spread] = field(default_factory=dict, hash=False)
-    #: Columns that changes carry of old rows, by ordinal; None if they carry all.
+    #: Columns that changes carry of old rows, by ordinal; None if they carry all, empty if they carry nothing.
     identity: tuple[int, ...] | None = None
 
     def ordinal(self, name: str) -> int:

@@ -92,7 +92,7 @@ def _is_materialized(block: Block) -> bool:
 
 def _use(chain: Chain, columns: Columns | None, catalog: Catalog, *, evicts: bool) -> Iterator[IdentityUse]:
     table = catalog.tables[chain.table]
-    if table.identity is None:
+    if not table.identity:
         return
     names = [column.name for column in table.columns]
     plain = passed_through(chain)

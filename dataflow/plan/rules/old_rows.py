@@ -22,7 +22,7 @@ from dataflow.types import Columns
 
 def with_old_rows(view: View, catalog: Catalog) -> View:
     """Returns the view with the old rows that changes of its tables need."""
-    if all(table.identity is None for table in catalog.tables.values()):
+    if not any(table.identity for table in catalog.tables.values()):
         return view
     relation = as_source(bottom_up(_inputs_with_keys, view.relation, catalog))
     return replace(view, relation=_materialized(relation, view.key_columns, catalog))
@@ -48,7 +48,7 @@ def _materialized(source: Source, columns: Columns, catalog: Catalog) -> Source:
     if not isinstance(source, Chain):
         return source
     table, plain = catalog.tables[source.table], passed_through(source)
-    if table.identity is None or (columns and all(plain.get(c) in table.identity for c in columns)):
+    if not table.identity or (columns and all(plain.get(c) in table.identity for c in columns)):
         return source
     return _with_keys(held(source), catalog)
 
@@ -67,8 +67,6 @@ def _with_keys(block: Block, catalog: Catalog) -> Block:
 
 
 def _key_of(table: Table) -> Columns | None:
-    """The smallest unique key within the identity; None if old rows are whole."""
-    identity = table.identity
-    if identity is None:
-        return None
-    return min((key for key in table.keys if set(key) <= set(identity)), key=len, default=None)
+    """The smallest unique key within the identity; None if old rows are whole, or there are none."""
+    within = (key for key in table.keys if set(key) <= set(table.identity or ()))
+    return min(within, key=len, default=None)
