@@ -55,13 +55,16 @@ class RowOrder:
         """Return whether the row lies in the interval."""
         return not self.before(row, interval.start) and self.before(row, interval.end)
 
-    def reaching(self, covered: Iterable[Interval], start: Cut) -> Cut | None:
+    def reaching(self, covered: Sequence[Interval], start: Cut) -> Cut | None:
         """How far is covered without a gap from `start` on."""
         if start == END:
             return END
-        start = self._before_the_next(start)
-        found = [i for i in covered if not self.further(i.start, start) and self.further(i.end, start)]
-        return found[0].end if found else None
+        for cut in (self._before_the_next(start), start):
+            # Behind one integer and before the next are the ends of an interval, too, which has no rows.
+            for interval in covered:
+                if not self.further(interval.start, cut) and self.further(interval.end, cut):
+                    return interval.end
+        return None
 
     def _before_the_next(self, cut: Cut) -> Cut:
         """Return an equal cut: between two consecutive integers there is nothing."""
