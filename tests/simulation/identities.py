@@ -53,7 +53,12 @@ def streamed(delta: TableDelta, identity: Columns, rng: Random) -> TableDelta:
         if new is None and added and rng.random() < 0.5:
             # An update of the identity itself.
             new = added.pop(rng.randrange(len(added)))
-        partial.append((_known(old, identity), None if new is None else _sent(old, new, identity, rng)))
+        image = None if new is None else _sent(old, new, identity, rng)
+        if image is not None and UNKNOWN in image and rng.random() < 0.2:
+            # A REPLACE, which MySQL logs without the values that it resets to defaults.
+            partial += [(_known(old, identity), None), (None, image)]
+        else:
+            partial.append((_known(old, identity), image))
     if added and rng.random() < 0.2:
         # Values that are the column's default, which MySQL may omit.
         partial.append((None, _sent(added[-1], added.pop(), identity, rng)))
