@@ -105,7 +105,7 @@ class PartialImages:
         elif identity is None or self.unique is None or not isinstance(node, Store):
             lost = list(self._keys_under(node, self.shown(before)))
             found.lost += lost
-            if self.unique is not None and isinstance(node, Leaf) and set(self.unique) <= set(node.coverage.columns):
+            if identity is not None and self._is_unique(node):
                 found.known.update(key for _, _, key in lost)
         else:
             for held in node.materialization.require_index(self.unique).get(identity):
@@ -119,6 +119,10 @@ class PartialImages:
             found.unknown.update(key for _, _, key in lost)
         else:
             found.delta[1].extend(self._function.rows([complete]))
+
+    def _is_unique(self, node: Stored) -> bool:
+        """Return whether a key of a node is that of one row at most."""
+        return self.unique is not None and isinstance(node, Leaf) and set(self.unique) <= set(node.coverage.columns)
 
     def _keys_under(self, node: Stored, row: Row) -> Iterator[Target]:
         """Yields the covered keys of a node that a row of the chain, known in part, may be under."""
