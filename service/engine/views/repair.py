@@ -11,7 +11,7 @@ Not here: when the catalog is read (`schema_watch`).
 import asyncio
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TypeVar
@@ -23,7 +23,7 @@ from dataflow.engine.events import SchemaChanged
 from dataflow.plan.nodes import Chain, View
 from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, Table
 from dataflow.types import ViewId
 from service.engine.upstream.constraints import is_looser
 from service.engine.upstream.upstream import Upstream, UpstreamSession
@@ -77,7 +77,8 @@ class Repair:
 
     def schema_changed(self, notice: SchemaNotice) -> None:
         """Breaks the views affected by a change of a followed table."""
-        affected = [each for each in self._installed() if self._uses(each[1].plan, notice)]
+        tables = self.installer.following.catalog.tables
+        affected = [each for each in self._installed() if uses(each[1].plan, notice, tables)]
         if affected:
             log.warning("table changed", table=notice.table, reason=notice.reason)
             if not notice.columns:
@@ -125,7 +126,7 @@ class Repair:
             columns = tuple(following.doubted.get(table, ()))
             if table not in following.layouts:
                 raise TableAlteredError(table)
-            if columns and self._uses(plan, SchemaNotice(table, "", columns)):
+            if columns and uses(plan, SchemaNotice(table, "", columns), following.catalog.tables):
                 raise TableAlteredError(table)
 
     def break_views(self, tables: set[str], reason: str) -> None:
@@ -140,16 +141,6 @@ class Repair:
             if registered.installed is not None and tables & registered.installed.tables:
                 installer.bury(registered, reason, Status.OUTDATED)
         installer.following.unfollow(tables)
-
-    def _uses(self, plan: ViewPlan, notice: SchemaNotice) -> bool:
-        if notice.table not in plan.tables:
-            return False
-        table = self.installer.following.catalog.tables[notice.table]
-        if not notice.columns:
-            return True
-        read = {table.columns[i].name for i in columns_used(plan, notice.table)}
-        # COUNT of a column that is NOT NULL does not read it.
-        return not read.isdisjoint(notice.columns) or any(_mentions(plan, column) for column in notice.columns)
 
     async def check(self) -> None:
         """Compares the followed tables with the catalog and tries to repair broken views. Raises `UpstreamError`."""
@@ -336,6 +327,15 @@ class Repair:
                 self.break_views({table}, _ALTERED)
                 broke = True
         return broke
+
+
+def uses(plan: ViewPlan, notice: SchemaNotice, tables: Mapping[str, Table]) -> bool:
+    """True if a plan, made with these definitions of tables, reads what a notice reports."""
+    if notice.table not in plan.tables or not notice.columns:
+        return notice.table in plan.tables
+    read = {tables[notice.table].columns[i].name for i in columns_used(plan, notice.table)}
+    # COUNT of a column that is NOT NULL does not read it.
+    return not read.isdisjoint(notice.columns) or any(_mentions(plan, column) for column in notice.columns)
 
 
 def _mentions(plan: ViewPlan, column: str) -> bool:
