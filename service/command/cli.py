@@ -24,6 +24,7 @@ COMMANDS = {
     "view": ("service.command.views", "views_app"),
     "token": ("service.command.token", "token_app"),
     "workload": ("service.command.workload", "workload_app"),
+    "migrate": ("service.migration.command", "migrate_app"),
     "bench": ("load.__main__", "bench"),
 }
 

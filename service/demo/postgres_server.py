@@ -86,6 +86,11 @@ class EmbeddedPostgres:
         """The connection URL of another database of the same server."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
+    def program(self, name: str) -> Path | None:
+        """A program beside the server's, once started; None if there is none."""
+        path = None if self._bin is None else self._bin / name
+        return path if path is not None and path.exists() else None
+
     def start(self) -> None:
         """Make the cluster if needed and start the server. Raises ServerFailed."""
         self._account = _unprivileged_account()

@@ -21,6 +21,8 @@ SERVICE = (
     ("supervisor",),
     ("command",),
     ("demo",),
+    #: Copies schemas into the demo's embedded server.
+    ("migration",),
 )
 #: Each folder, and those that it may import.
 FLOORS: dict[str, dict[str, set[str]]] = {
