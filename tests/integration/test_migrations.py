@@ -86,6 +86,11 @@ ON_POSTGRES = [
         losing="smalls rows all",
     ),
     migration("drop not null", "ALTER TABLE {t} ALTER name DROP NOT NULL", affected="counts"),
+    migration(
+        "drop not null and rewrite",
+        "ALTER TABLE {t} ALTER name DROP NOT NULL, ALTER small TYPE int USING small + 1",
+        affected="smalls rows names counts all",
+    ),
     migration("set not null", "ALTER TABLE {t} ALTER kind SET NOT NULL"),
     migration("swap tables", SWAP.replace("{identity}", FULL), affected=EVERY),
 ]

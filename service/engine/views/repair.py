@@ -25,7 +25,7 @@ from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog, Table
 from dataflow.types import ViewId
-from service.engine.upstream.constraints import is_looser
+from service.engine.upstream.constraints import broken, is_looser
 from service.engine.upstream.upstream import Upstream, UpstreamSession
 from service.engine.views.catalog_diff import CatalogDifference, Look
 from service.engine.views.installer import Installer
@@ -178,8 +178,9 @@ class Repair:
         notices = [notice for notice in found.notices if notice.table == table]
         return (
             bool(notices)
-            and all(notice.columns for notice in notices)
             and table in found.catalog.tables
+            # A column may have been rewritten by the same migration.
+            and notices == list(broken(following.catalog.tables[table], found.catalog.tables[table]))
             and following.layouts.get(table) is found.layouts[table]
             and table not in following.doubted
             and is_looser(following.definition(table), found.catalog.tables[table])
