@@ -81,8 +81,12 @@ class PostgresSession:
         """Returns findings about tables, except that a table is not published yet, since it can be followed."""
         tables = list(tables)
         found = await checks.check_tables(self.connection, self.publication, tables)
-        uncaptured = [] if self.capture is None else await self.capture.check_tables(tables)
-        return [finding for finding in found if finding.code != "publication"] + uncaptured
+        found = [finding for finding in found if finding.code != "publication"]
+        if self.capture is None:
+            return found
+        # Records of a connector must have whole old rows.
+        found = [replace(each, fatal=True) if each.code == "replica_identity" else each for each in found]
+        return found + await self.capture.check_tables(tables)
 
     async def check_schema(
         self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
