@@ -106,9 +106,14 @@ class TableChange:
         former = layout.former
         if former is None or self.layout is not former:
             return False
-        rest = (None,) * (len(layout.columns) - len(former.columns))
+        more = len(layout.columns) - len(former.columns)
+        rest, unknown = (None,) * more, (UNKNOWN,) * more
         self.removed = [row + rest for row in self.removed]
         self.added = [row + rest for row in self.added]
+        self.partial = [
+            (None if before is None else before + unknown, None if after is None else after + unknown)
+            for before, after in self.partial
+        ]
         self.layout = layout
         return True
 
