@@ -241,6 +241,7 @@ def test_old_rows_in_part() -> None:
         b"U" + pack("!I", OID) + b"N" + tuple_of(("2", "b", UNCHANGED)),
         update(("3", None, None), ("4", "c", "z"), marker=b"K"),
         delete("5", None, None, marker=b"K"),
+        update(("6", None, None), ("7", "d", UNCHANGED), marker=b"K"),
         b"U" + pack("!I", OID) + b"N" + tuple_of(("1", "e", UNCHANGED)),
         commit(),
     )
@@ -250,6 +251,7 @@ def test_old_rows_in_part() -> None:
             (("2", UNKNOWN, UNKNOWN), ("2", "b", UNKNOWN)),
             (("3", UNKNOWN, UNKNOWN), ("4", "c", "z")),
             (("5", UNKNOWN, UNKNOWN), None),
+            (("6", UNKNOWN, UNKNOWN), ("7", "d", UNKNOWN)),
         ],
     )
 
