@@ -183,13 +183,15 @@ class SchemaNotice:
 
     `columns` lists columns of the layout that were dropped or have another type: rows are still delivered, with NULL
     for dropped columns, so results that do not use these columns stay exact. Empty: no row of the table is delivered
-    until it matches a layout again (it lost its replica identity, or was replaced by another table).
+    until it matches a layout again (it lost its replica identity, or was replaced by another table). `unreadable`: the
+    table has the columns as before, but the stream does not state their values.
     """
 
     table: str
     #: One sentence for the user, with the statement that repairs it if there is one.
     reason: str
     columns: tuple[str, ...] = ()
+    unreadable: bool = False
 
 
 @dataclass(slots=True)

@@ -105,7 +105,8 @@ class TableRows:
     def _make_unavailable(self, column: str, reason: str) -> None:
         self._unavailable[column] = reason
         whole = "; ".join(f"{name} {why}" for name, why in self._unavailable.items())
-        self.notices.append(SchemaNotice(self.name, f"Columns of {self.name}: {whole}.", tuple(self._unavailable)))
+        said = f"Columns of {self.name}: {whole}."
+        self.notices.append(SchemaNotice(self.name, said, tuple(self._unavailable), unreadable=True))
 
     def _plan(self, fields: Mapping[str, FieldSchema] | None) -> _Plan:
         columns, kinds = self.layout.columns, self.layout.column_types

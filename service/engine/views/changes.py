@@ -220,7 +220,7 @@ class Changes:
         fresh = await session.load_catalog(self._texts(definition))
         outdated = self.repair.outdated(fresh)
         plan = await self.installer.planning(fresh, definition, anew=outdated).plan(session, definition)
-        if await self.repair.renew(session, outdated & plan.tables, fresh):
+        if await self.repair.renew(session, plan, outdated, fresh):
             await self.repair.mend(session, fresh, since)
         return await self.installer.join(session, plan, fresh), fresh
 

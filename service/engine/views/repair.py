@@ -94,7 +94,9 @@ class Repair:
             # Its rows are no longer decoded: the next view that reads it follows it again.
             following.unfollow({notice.table})
         elif notice.table in following.layouts:
-            following.doubted.setdefault(notice.table, set()).update(notice.columns)
+            notices = following.doubted.setdefault(notice.table, [])
+            if notice not in notices:
+                notices.append(notice)
 
     @property
     def state(self) -> tuple[int, int]:
@@ -123,10 +125,9 @@ class Repair:
         if changes != self._changes:
             raise TableAlteredError(min(plan.tables, default="of the database"))
         for table in sorted(plan.tables):
-            columns = tuple(following.doubted.get(table, ()))
             if table not in following.layouts:
                 raise TableAlteredError(table)
-            if columns and uses(plan, SchemaNotice(table, "", columns), following.catalog.tables):
+            if any(uses(plan, notice, following.catalog.tables) for notice in following.doubted.get(table, ())):
                 raise TableAlteredError(table)
 
     def break_views(self, tables: set[str], reason: str) -> None:
@@ -283,7 +284,7 @@ class Repair:
             try:
                 planning = self.installer.planning(fresh, definition, anew=anew, checks=checks)
                 plan = await planning.plan(session, definition)
-                await self.renew(session, plan.tables & anew, fresh)
+                await self.renew(session, plan, anew, fresh)
                 plan = await self.installer.join(session, plan, fresh)
                 await self.installer.admit(session, [plan], fresh)
                 self.require_unchanged(plan, since)
@@ -307,12 +308,14 @@ class Repair:
             if table in following.doubted or following.definition(table).columns != fresh.tables[table].columns
         }
 
-    async def renew(self, session: UpstreamSession, tables: Set[str], fresh: Catalog) -> bool:
-        """Lets followed tables be followed as they are defined in `fresh`. Returns whether views broke. Raises
-        `TableRefusedError`, `UpstreamError`."""
+    async def renew(self, session: UpstreamSession, plan: ViewPlan, outdated: Set[str], fresh: Catalog) -> bool:
+        """Lets the outdated tables of a plan, made with `fresh`, be followed as they are defined there. Returns whether
+        views broke. Raises `TableRefusedError`, `UpstreamError`."""
         broke = False
         layouts = self.installer.following.layouts
-        for table in sorted(tables & layouts.keys()):
+        for table in sorted(plan.tables & outdated & layouts.keys()):
+            if not self._concerns(plan, table, fresh):
+                continue
             if not self.installer.is_read(table):
                 self.installer.following.unfollow({table})
             elif self.installer.extends:
@@ -329,14 +332,24 @@ class Repair:
                 broke = True
         return broke
 
+    def _concerns(self, plan: ViewPlan, table: str, fresh: Catalog) -> bool:
+        """False if all that is wrong with an outdated table is that the stream does not state columns that the plan, made
+        with `fresh`, does not read."""
+        following = self.installer.following
+        return following.definition(table).columns != fresh.tables[table].columns or any(
+            not notice.unreadable or uses(plan, notice, fresh.tables) for notice in following.doubted[table]
+        )
+
 
 def uses(plan: ViewPlan, notice: SchemaNotice, tables: Mapping[str, Table]) -> bool:
     """True if a plan, made with these definitions of tables, reads what a notice reports."""
     if notice.table not in plan.tables or not notice.columns:
         return notice.table in plan.tables
     read = {tables[notice.table].columns[i].name for i in columns_used(plan, notice.table)}
-    # COUNT of a column that is NOT NULL does not read it.
-    return not read.isdisjoint(notice.columns) or any(_mentions(plan, column) for column in notice.columns)
+    if not read.isdisjoint(notice.columns):
+        return True
+    # COUNT of a column that is NOT NULL does not read it, but needs it to be there.
+    return not notice.unreadable and any(_mentions(plan, column) for column in notice.columns)
 
 
 def _mentions(plan: ViewPlan, column: str) -> bool:

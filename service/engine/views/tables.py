@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from cdc.change import FORMER_COLUMN, TableLayout
+from cdc.change import FORMER_COLUMN, SchemaNotice, TableLayout
 from cdc.stream import ChangeStream
 from dataflow.plan.nodes import View
 from dataflow.plan.placement import Places, placed
@@ -55,8 +55,8 @@ class FollowedTables:
     layouts: dict[str, TableLayout] = field(default_factory=dict)
     #: Decoder of the tables; None before the stream begins with the tables followed then.
     stream: ChangeStream | None = None
-    #: Columns that have changed since they were followed, which no view uses.
-    doubted: dict[str, set[str]] = field(default_factory=dict)
+    #: Changes of columns, by table, since they were followed; no view uses these columns.
+    doubted: dict[str, list[SchemaNotice]] = field(default_factory=dict)
     #: Extended tables as the upstream defines them, and the places of their columns in the engine's rows.
     extended: dict[str, tuple[Table, Places]] = field(default_factory=dict)
     #: Warnings already logged.
@@ -128,7 +128,7 @@ class FollowedTables:
         `TableAlteredError` if it became another table, or is altered again."""
         former = self.layouts[table]
         found = (await self._layouts(session, [table], fresh))[table]
-        changed = set(self.doubted.get(table, ()))
+        changed = {column for notice in self.doubted.get(table, ()) for column in notice.columns}
         for notice in await session.check_schema({table: former}, self.catalog.tables, fresh):
             if not notice.columns:
                 raise TableAlteredError(table)

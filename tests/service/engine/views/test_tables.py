@@ -154,6 +154,28 @@ def test_what_was_said_of_a_column_before_a_view_used_it_is_not_forgotten(databa
 
 
 @pytest.mark.postgres
+def test_a_column_that_the_stream_does_not_state_concerns_only_views_that_read_it(
+    database: Database, tmp_path: Path
+) -> None:
+    """A connector may leave it so for good: a view that only gives something that name is planned once."""
+    database.execute("CREATE TABLE stories (id int PRIMARY KEY, title text, author text)")
+    sql = "SELECT id AS author FROM stories WHERE id = :id"
+    notice = SchemaNotice("public.stories", "Columns of public.stories: author.", ("author",), unreadable=True)
+
+    async def put() -> None:
+        async with running(database, tmp_path, cdc={"schema_check_s": 0.05}) as runtime:
+            await runtime.changes.put("author", sql, ViewOptions(), create_only=False)
+            before = {name: view.installed for name, view in runtime.registry.views.items()}
+            layout = runtime.following.layouts["public.stories"]
+            runtime.changes.repair.schema_changed(notice)
+            await runtime.changes.put("another", sql, ViewOptions(), create_only=False)
+            assert {name: runtime.registry.views[name].installed for name in before} == before
+            assert runtime.following.layouts["public.stories"] is layout
+
+    run(put())
+
+
+@pytest.mark.postgres
 def test_a_table_that_is_altered_all_the_time_is_a_matter_of_trying_again(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
