@@ -23,6 +23,8 @@ CHOICES: dict[str, tuple[Columns, ...]] = {
     "public.comments": ((0,), (0,), (0, 1)),
     "public.tags": ((0, 1),),
 }
+#: Views by all columns of an identity: a partial change has all rows of their keys.
+BY_IDENTITY = ("stories_by_0", "stories_by_0_1", "karma_by_0_1", "tags_by_0_1")
 
 
 def any_identities(rng: Random) -> dict[str, Columns]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from load.micro.policies import DEFAULT, POLICIES
 from tests.simulation.configuration import Configuration
-from tests.simulation.identities import CHOICES, any_identities
+from tests.simulation.identities import BY_IDENTITY, CHOICES, any_identities
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.refreshed_views import EARLY_REFRESHED, LATE_REFRESHED, REFRESHED
 from tests.simulation.simulation import Simulation
@@ -191,8 +191,11 @@ def configure(seed: int) -> Configuration:
     odd_numbers = rng.random() < 0.25
     limits |= {name: rng.choice(values) for name, values in MEMORY_LIMITS.items() if rng.random() < 0.2}
     policy = rng.choice((DEFAULT, *POLICIES))
-    installed = tuple(dict.fromkeys(views))
     faults, identities = Random(f"faults {seed}"), Random(f"identities {seed}")
+    partly, planned = any_identities(identities), identities.random() < 0.7
+    if partly and identities.random() < 0.5:
+        views += identities.sample(BY_IDENTITY, 2)
+    installed = tuple(dict.fromkeys(views))
     weights["fault"] = faults.choice((0, 0, 0.5, 3))
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
     limits["unawaited_looks"] = faults.choice((1, 1, 2))
@@ -208,8 +211,8 @@ def configure(seed: int) -> Configuration:
         foreign_keys,
         odd_numbers,
         upstream_of(seed),
-        any_identities(identities),
-        identities.random() < 0.7,
+        partly,
+        planned,
         installed,
         limits,
         limit_rows,

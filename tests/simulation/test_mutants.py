@@ -37,7 +37,7 @@ CAUGHT_BY: dict[Mutant, int] = {
     propagation.rows_behind_an_interval_kept: 24,
     memory.evicted_key_filled_again: 5,
     memory.refill_of_a_dropped_view: 89,
-    uncertain_visibility.unsure_ones_only: 11,
+    uncertain_visibility.unsure_ones_only: 5,
     uncertain_visibility.trimmed_though_unsure: 31,
     loads.seen_logged_too: 15,
     loads.load_before_the_bound: 42,

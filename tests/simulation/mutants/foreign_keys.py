@@ -9,7 +9,7 @@ from dataflow.engine.nodes import ChainNode, InnerNode, RouteUse
 from dataflow.engine.propagation import Propagation
 from dataflow.plan.routes import Step, parent_columns
 from dataflow.state.index import key_function
-from dataflow.types import Columns
+from dataflow.types import Columns, Delta, NodeId
 from tests.simulation.schema import FOREIGN_KEYS, ForeignKey
 
 
@@ -17,12 +17,12 @@ def new_rows_without_children() -> AbstractContextManager[Any]:
     """An inserted row is taken to be referenced by nothing from before its transaction."""
     propagate = Propagation._propagate
 
-    def mutant(self: Propagation, tables: dict[str, TableDelta]) -> Any:
+    def mutant(self: Propagation, tables: dict[str, TableDelta], own: dict[NodeId, Delta]) -> Any:
         for use in [use for node in self._graph.stored() for use in node.uses.values() if not use.route.full]:
             for position, step in enumerate(use.route.steps, start=1):
                 if use.covers[position] == step.columns and _references(use, step):
                     _cover_children(use, step, tables)
-        return propagate(self, tables)
+        return propagate(self, tables, own)
 
     return patch.object(Propagation, "_propagate", mutant)
 

@@ -109,7 +109,9 @@ MUTANTS: dict[Mutant, Focus | None] = {
     uncertain_visibility.unsure_truncate_ignored: Focus(
         ("stories", "story_user", "votes_of"), {"truncate": 5, "overflow": 2}, MYSQL
     ),
-    uncertain_visibility.unsure_ones_only: Focus(("users", "stories", "story"), upstreams=("mysql_unordered",)),
+    uncertain_visibility.unsure_ones_only: Focus(
+        ("users", "stories", "story"), {"write": 30, "commit": 20}, ("mysql_unordered",)
+    ),
     uncertain_visibility.rows_that_an_unsure_one_removed_stay: Focus(upstreams=MYSQL),
     uncertain_visibility.trimmed_though_unsure: Focus(upstreams=MYSQL),
     uncertain_visibility.unsure_crosses_nothing: Focus(upstreams=MYSQL),
