@@ -333,8 +333,8 @@ class Repair:
         return broke
 
     def _concerns(self, plan: ViewPlan, table: str, fresh: Catalog) -> bool:
-        """False if all that is wrong with an outdated table is that the stream does not state columns that the plan, made
-        with `fresh`, does not read."""
+        """False if an outdated table has only columns that the stream does not state, and the plan, made with `fresh`,
+        does not read these."""
         following = self.installer.following
         return following.definition(table).columns != fresh.tables[table].columns or any(
             not notice.unreadable or uses(plan, notice, fresh.tables) for notice in following.doubted[table]
