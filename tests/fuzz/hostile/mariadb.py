@@ -13,6 +13,7 @@ from random import Random
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.nodes import Aggregate, Chain, column_types
+from dataflow.scalar import Call, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql import plan_view
 from dataflow.state.index import key_function
@@ -200,9 +201,20 @@ class MariaDbRun:
                 "COUNT({0})",
                 "COUNT(DISTINCT {0})",
                 "SUM(DISTINCT {0})",
+                "GROUP_CONCAT({0} ORDER BY {0}, id)",
             ):
                 if wanted(written := aggregate.format(name)):
                     yield from self._aggregate(written)
+
+    def functions(self) -> set[str]:
+        """Return the functions that the expressions are planned with, after a run."""
+        planned = (self._relation(f"SELECT id, {written} AS x FROM h") for written in expressions())
+        return {
+            name
+            for relation, column in filter(None, planned)
+            if isinstance(relation, Chain)
+            for name in functions_of(relation.columns[column])
+        }
 
     def _relation(self, sql: str) -> tuple[object, int] | None:
         try:
@@ -309,6 +321,13 @@ def _between(sql: str, first: int, last: int) -> str:
     return sql.replace(_RANGE, f"BETWEEN {first} AND {last}")
 
 
+def functions_of(expression: Scalar) -> set[str]:
+    """Return the functions in an expression."""
+    if not isinstance(expression, Call):
+        return set()
+    return {expression.function}.union(*map(functions_of, expression.arguments))
+
+
 def _form(sql_type: SqlType) -> Callable[[str], str]:
     """Return the form in which answers of a type are compared: floats as numbers, conditions as 1 and 0."""
     match sql_type.name:
@@ -378,12 +397,15 @@ def _functions() -> Iterator[str]:
             f"LEAST({a}, {a}x, 'b')",
         )
     for a in "dzs":
-        yield from (f"{f}({a})" for f in ("YEAR", "MONTH", "DAY", "HOUR", "SECOND", "QUARTER", "DATE", "LAST_DAY"))
+        yield from (f"{f}({a})" for f in ("YEAR", "MONTH", "DAY", "QUARTER", "DATE", "LAST_DAY"))
+        yield from (f"{f}({a})" for f in ("HOUR", "MINUTE", "SECOND"))
         yield from (f"{f}({a})" for f in ("DAYOFWEEK", "WEEKDAY", "DAYOFYEAR", "TO_DAYS"))
         for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"):
             yield from (f"{a} + INTERVAL {n} {unit}" for n in (1, -40, "i", "y"))
             yield from (f"{a} - INTERVAL y {unit}", f"TIMESTAMPDIFF({unit}, {a}, zx)")
         yield from (f"DATEDIFF({a}, zx)", f"DATE_FORMAT({a}, '%Y %y %m %c %d %e %H %k %h %I %l %i %s %p %T %r')")
+    for a in "iy":
+        yield from (f"FLOOR({a} / 3)", f"CEIL({a} / 3)", f"CAST({a} / 3 AS SIGNED)")
     for a in "ilunmy":
         yield from (f"{f}({a})" for f in ("ROUND", "FLOOR", "CEIL", "SIGN", "HEX"))
         yield from (f"ROUND({a} / 3, 2)", f"ROUND({a}, 1)", f"TRUNCATE({a}, 2)", f"CAST({a} AS SIGNED)")
