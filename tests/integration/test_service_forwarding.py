@@ -40,11 +40,12 @@ def test_while_a_transaction_is_open_on_a_table_that_joins_the_stream(
     writer.execute("INSERT INTO notes VALUES (1000, 1)")
     assert service.put("counts", COUNTS).status_code == 201
 
-    # The stream may never tell where that transaction ends, so what is read without it has no version.
-    refused = service.read("counts", name="name 1")
-    assert (refused.status_code, refused.json()["code"]) == (503, "upstream_unavailable")
-    assert "have not ended" in refused.json()["detail"]
-    assert refused.headers["retry-after"]
+    # The stream may never tell where that transaction ends, so what is read without it is not kept.
+    without_it = expected(database)
+    for _ in range(2):
+        answer = service.read("counts", name="name 1")
+        assert (answer.status_code, answer.json()["rows"]) == (200, without_it)
+        assert "; hit" not in answer.headers["cache-status"]
     assert service.rows("people", id=1) == [{"id": 1, "name": "name 1"}]
     writer.commit()
 
