@@ -11,7 +11,7 @@ import marshal
 import pickle
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from cdc.change import Batch, ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
@@ -105,7 +105,7 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
         }
         if changes:
             transactions.append((transaction.id, transaction.end, changes))
-    notices = [(n.table, n.reason, n.columns) for n in batch.schema if n.table in layouts]
+    notices = [astuple(notice) for notice in batch.schema if notice.table in layouts]
     body = (batch.position, transactions, notices, batch.passed, batch.altered, batch.redefined)
     return _framed(_BATCH, marshal.dumps(body))
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.change import UNKNOWN, Batch, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.fanout.frames import (
     Acknowledgement,
     FollowReply,
@@ -21,14 +21,16 @@ from cdc.gtid import GtidPosition
 TABLES = ["public.a", "public.b", "public.c"]
 LAYOUT = TableLayout(("id", "title"))
 rows = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=3)
-changes = st.builds(TableChange, rows, rows, st.booleans(), st.booleans())
+images = st.none() | st.tuples(st.none() | st.text() | st.just(UNKNOWN), st.text())
+partial = st.lists(st.tuples(images, images), max_size=2)
+changes = st.builds(TableChange, rows, rows, st.booleans(), st.booleans(), st.none(), partial)
 transactions = st.builds(
     CommittedTransaction,
     st.integers(0, 2**64 - 1),
     st.integers(0, 2**63),
     st.dictionaries(st.sampled_from(TABLES), changes),
 )
-notices = st.builds(SchemaNotice, st.sampled_from(TABLES), st.text(), st.tuples(st.text()))
+notices = st.builds(SchemaNotice, st.sampled_from(TABLES), st.text(), st.tuples(st.text()), st.booleans())
 batches = st.builds(
     Batch,
     st.lists(transactions, max_size=4),
@@ -36,6 +38,7 @@ batches = st.builds(
     st.lists(notices, max_size=2),
     st.lists(st.integers(0, 2**96), max_size=3),
     st.none() | st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)),
+    st.lists(st.text(), max_size=2),
 )
 
 
@@ -51,6 +54,7 @@ def of_tables(batch: Batch, tables: set[str]) -> Batch:
         [n for n in batch.schema if n.table in tables],
         batch.passed,
         batch.altered,
+        batch.redefined,
     )
 
 
