@@ -9,16 +9,14 @@ transaction above the limits of rows or bytes has no rows. Layouts change only b
 
 Optimized: one call for each message, one loop for each row, no object for each value (300,000 rows of 5 columns/s).
 
-Not here: the connection and keepalives (`stream`), snapshots (`position`).
+Not here: the connection and keepalives (`stream`), snapshots (`position`), Relation messages (`relations`).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import itemgetter
 from struct import Struct, error
 
 from cdc.change import (
-    FORMER_COLUMN,
     UNKNOWN,
     ChangedRow,
     CommittedTransaction,
@@ -26,8 +24,8 @@ from cdc.change import (
     TableChange,
     TableLayout,
 )
-from cdc.postgres.names import qualified_name
 from cdc.postgres.position import widen
+from cdc.postgres.relations import Relation, changed_columns, misfit, read_relation, read_text
 from cdc.row_images import RowImages
 
 _U32 = Struct("!I").unpack_from
@@ -35,7 +33,6 @@ _U16 = Struct("!H").unpack_from
 _BEGIN = Struct("!QqI").unpack_from
 _COMMIT = Struct("!BQQq").unpack_from
 _TRUNCATE = Struct("!IB").unpack_from
-_COLUMN_TYPE = Struct("!Ii").unpack_from
 _MESSAGE_SIZE = Struct("!I").unpack_from
 
 _INSERT, _UPDATE, _DELETE, _TRUNCATED = b"IUDT"
@@ -45,9 +42,6 @@ _IGNORED = frozenset(b"YO")  # Type names and origins do not concern rows.
 _MESSAGE = ord("M")
 _OLD, _OLD_KEY, _NEW = b"OKN"
 _TEXT, _NULL = b"tn"
-_FULL, _PART_OF_KEY = ord("f"), 1
-#: OIDs of text and varchar, whose values print and compare alike.
-_STRINGS = frozenset((25, 1043))
 
 #: Prefix of the logical message in a transaction that alters the schema
 #: (`service.engine.databases.postgres.schema_marks`).
@@ -62,18 +56,6 @@ Values = list[str | None]
 
 class MalformedStream(ValueError):
     """The bytes violate the protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Relation:
-    """Content of a Relation message."""
-
-    oid: int
-    name: str
-    #: Columns of the replica identity; None if old rows are sent whole.
-    identity: tuple[int, ...] | None
-    columns: tuple[str, ...]
-    types: tuple[tuple[int, int], ...]
 
 
 class _Binding:
@@ -119,7 +101,7 @@ class Decoder:
         self._max_bytes = max_transaction_bytes
         self._layouts: dict[str, TableLayout] = {}
         self._next_layouts: dict[str, TableLayout] | None = None
-        self._relations: dict[int, _Relation] = {}
+        self._relations: dict[int, Relation] = {}
         #: By relation. A Relation message, or a change of layouts, removes those that it may affect.
         self._bindings: dict[int, _Binding] = {}
         #: Relations whose bindings are valid for the open transaction only.
@@ -198,7 +180,7 @@ class Decoder:
     def _describe(self, kind: int, data: bytes, at: int) -> None:
         """Decode a message that is neither a row nor a transaction's begin or end."""
         if kind == _RELATION:
-            relation = _read_relation(data, at + 1)
+            relation = read_relation(data, at + 1)
             self._relations[relation.oid] = relation
             self._bindings.pop(relation.oid, None)
         elif kind == _TRUNCATED:
@@ -289,7 +271,7 @@ class Decoder:
 
     def _message(self, data: bytes, at: int) -> None:
         """Decode a logical message: flags, LSN, prefix, length, content. Other prefixes are ignored."""
-        prefix, at = _read_text(data, at + 9)
+        prefix, at = read_text(data, at + 9)
         if prefix != SCHEMA_MARK or not self._open:
             return
         self._marked = True
@@ -350,7 +332,7 @@ class Decoder:
         self._bindings[oid] = binding
         return binding
 
-    def _layout_of(self, relation: _Relation) -> tuple[str, TableLayout] | None:
+    def _layout_of(self, relation: Relation) -> tuple[str, TableLayout] | None:
         """Return the layout with the relation's OID, or else with its name."""
         for name, layout in self._layouts.items():
             if layout.table_id == relation.oid and layout.table_id:
@@ -358,13 +340,13 @@ class Decoder:
         layout_of_name = self._layouts.get(relation.name)
         return None if layout_of_name is None else (relation.name, layout_of_name)
 
-    def _fit(self, relation: _Relation, name: str, layout: TableLayout) -> _Binding | None:
+    def _fit(self, relation: Relation, name: str, layout: TableLayout) -> _Binding | None:
         """Bind the relation to the layout; None if its rows do not fit. Adds notices for differences."""
-        reason = _misfit(relation, name, layout)
+        reason = misfit(relation, name, layout)
         if reason is not None:
             self._notice(SchemaNotice(name, reason))
             return None
-        changed = _changed_columns(relation, layout)
+        changed = changed_columns(relation, layout)
         early: set[str] = set()
         if layout.former is not None and self._commit_lsn < layout.extended:
             # The transaction may be older than the layout's last columns; lookups read their values.
@@ -398,14 +380,6 @@ class Decoder:
         return notices
 
 
-def identity_reason(table: str) -> str:
-    """Return the sentence, with the remedy, for a table without a replica identity."""
-    return (
-        f"{table} has no primary key and no other replica identity, so a publication would make its updates and "
-        f"deletes fail. Run: ALTER TABLE {table} REPLICA IDENTITY FULL;"
-    )
-
-
 def _read_values(data: bytes, at: int, old: Values | None) -> tuple[Values, int]:
     """Return the values of a TupleData, and its end. Unchanged TOAST values are not sent: they come from `old`."""
     values: Values = []
@@ -429,66 +403,6 @@ def _read_values(data: bytes, at: int, old: Values | None) -> tuple[Values, int]
     if at > len(data):
         raise MalformedStream("a row ends before its last value")
     return values, at
-
-
-def _read_relation(data: bytes, at: int) -> _Relation:
-    oid = _U32(data, at)[0]
-    schema, at = _read_text(data, at + 4)
-    table, at = _read_text(data, at)
-    full = data[at] == _FULL
-    count = _U16(data, at + 1)[0]
-    at += 3
-    columns: list[str] = []
-    types: list[tuple[int, int]] = []
-    identity: list[int] = []
-    for i in range(count):
-        if data[at] & _PART_OF_KEY:
-            identity.append(i)
-        column, at = _read_text(data, at + 1)
-        columns.append(column)
-        types.append(_COLUMN_TYPE(data, at))
-        at += 8
-    name = qualified_name(schema or "pg_catalog", table)
-    return _Relation(oid, name, None if full else tuple(identity), tuple(columns), tuple(types))
-
-
-def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    end = data.index(0, at)
-    return data[at:end].decode(), end + 1
-
-
-def _misfit(relation: _Relation, name: str, layout: TableLayout) -> str | None:
-    """Return the reason why the relation is not the layout's table; None if it is."""
-    if layout.table_id and relation.oid != layout.table_id:
-        return f"{name} was dropped and created again."
-    if relation.name != name:
-        return f"{name} was renamed to {relation.name}."
-    if relation.identity == ():
-        return identity_reason(name)
-    return None
-
-
-def _changed_columns(relation: _Relation, layout: TableLayout) -> tuple[str, ...]:
-    """Return columns of the layout that were dropped, have another type, or another order (they swapped names)."""
-    at = {column: i for i, column in enumerate(relation.columns)}
-    columns = layout.columns
-    if layout.former is not None:
-        columns = tuple(column for _, column in sorted(zip(layout.column_ids, columns, strict=True)))
-    there = [at[column] for column in columns if column in at]
-    if there != sorted(there):
-        return layout.columns
-    types = layout.type_ids
-    return tuple(
-        column
-        for i, column in enumerate(layout.columns)
-        if not column.startswith(FORMER_COLUMN)
-        and (column not in at or (types and not same_type(types[i], relation.types[at[column]])))
-    )
-
-
-def same_type(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return whether values of two types (OID and modifier) are the same texts: equal types, or text and varchar."""
-    return one == other or (one[0] in _STRINGS and other[0] in _STRINGS)
 
 
 def _picker(order: list[int], count: int) -> Callable[[Values], ChangedRow]:

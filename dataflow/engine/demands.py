@@ -25,7 +25,8 @@ from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.quarantine import Quarantine
 from dataflow.engine.ranking import Ranking
 from dataflow.engine.reads import wants_of
-from dataflow.engine.refreshed_views import RefreshedViews, RefreshRead
+from dataflow.engine.refresh_leaf import RefreshRead
+from dataflow.engine.refreshed_views import RefreshedViews
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Demand, NodeFailure, Upqueries, Want, say_why
 from dataflow.errors import EvaluationError, contained

@@ -31,16 +31,14 @@ from dataflow.engine.nodes import (
 from dataflow.engine.partial_images import PartialImages
 from dataflow.errors import InvariantViolation
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, Relation, Source, TopK, Union, View, Window, inputs_of
+from dataflow.plan.route_conditions import on_inputs, paddings_read, relevant_columns
 from dataflow.plan.routes import (
     Route,
     block_route,
     completion,
     coverable,
     lookup_completion,
-    on_inputs,
     ordered_route,
-    paddings_read,
-    relevant_columns,
     union_columns,
 )
 from dataflow.schema import Catalog

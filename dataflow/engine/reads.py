@@ -9,7 +9,8 @@ from dataflow.engine.events import Read
 from dataflow.engine.extension import goal_of
 from dataflow.engine.graph import Graph
 from dataflow.engine.limits import Limits, key_bytes
-from dataflow.engine.refreshed_views import RefreshedViews, RefreshLeaf
+from dataflow.engine.refresh_leaf import RefreshLeaf
+from dataflow.engine.refreshed_views import RefreshedViews
 from dataflow.engine.upquery import Want
 from dataflow.types import Key
 

@@ -16,11 +16,9 @@ Not here: running the SQL and letting keys expire (`service.engine.reads.refresh
 """
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from dataflow.engine.context import Context
-from dataflow.engine.counts import NodeCounts
 from dataflow.engine.effects import (
     AnswerRefresh,
     CancelRefresh,
@@ -31,13 +29,13 @@ from dataflow.engine.effects import (
     Refresh,
     ViewStatus,
 )
-from dataflow.engine.events import RefreshDone, RefreshFailed, TableDelta, Transaction
-from dataflow.engine.invalidation import Invalidator, invalidators_of
-from dataflow.engine.key_sizes import KeyLimits, KeySizes
+from dataflow.engine.events import RefreshDone, RefreshFailed, Transaction
+from dataflow.engine.key_sizes import KeyLimits
 from dataflow.engine.limits import key_bytes
-from dataflow.engine.outstanding import CROSSED, NOT_ENDED, Outstanding, UpstreamQuery
+from dataflow.engine.outstanding import CROSSED, NOT_ENDED, Outstanding
 from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.ranking import ROW_COST, Ranking
+from dataflow.engine.refresh_leaf import Fetch, RefreshLeaf, RefreshRead
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Demand
 from dataflow.errors import InvariantViolation
@@ -48,83 +46,6 @@ from dataflow.types import Key, Position, ReadId, RefreshId, Row, Snapshot, View
 
 #: What a fetch takes, with who waits for it.
 _FETCH_BYTES = 1200
-
-
-class RefreshLeaf:
-    """A refreshed view's covered keys. Its rows live in the leaf store."""
-
-    def __init__(self, view_id: ViewId, view: RefreshView, limits: KeyLimits) -> None:
-        self.view_id = view_id
-        self.view = view
-        self.coverage = Coverage(tuple(range(len(view.parameters))))
-        #: By table. Nothing invalidates a view that expires.
-        self.invalidators: dict[str, list[Invalidator]] = {} if view.ttl_ms is not None else invalidators_of(view)
-        #: Subscriptions by key.
-        self.pins: dict[Key, int] = {}
-        #: It is never kept whole.
-        self.full = False
-        #: What fetching a key costs, on average (1.0: one lookup).
-        self.refill_cost = 1.0
-        self.counts = NodeCounts()
-        self.broken: str | None = None
-        #: Its keys do not change in place.
-        self.sizes: KeySizes | None = None
-        self.limits = limits
-
-    @property
-    def tables(self) -> frozenset[str]:
-        """The tables whose changes count."""
-        return frozenset(self.invalidators)
-
-    def invalidated(self, table: str, delta: TableDelta, among: Coverage) -> list[Key]:
-        """The keys of `among` whose answers a change of `table` may have changed."""
-        found: dict[Key, None] = {}
-        for invalidator in self.invalidators.get(table, ()):
-            found.update(dict.fromkeys(invalidator.keys(delta, among)))
-        return list(found)
-
-
-@dataclass(eq=False, slots=True)
-class RefreshRead:
-    """A read that wants keys of refreshed views, and of others by `demand`."""
-
-    id: ReadId
-    keys: list[tuple[RefreshLeaf, Key]]
-    demand: Demand
-    #: How often something was missing that it did not wait for yet.
-    rounds: int = 0
-
-    @property
-    def alone(self) -> bool:
-        """True if it wants one refreshed key and nothing else."""
-        return len(self.keys) == 1 and not self.demand.wants
-
-
-@dataclass(eq=False, slots=True)
-class Fetch(UpstreamQuery[RefreshDone]):
-    """A key that is being run upstream."""
-
-    id: RefreshId
-    leaf: RefreshLeaf
-    key: Key
-    #: Reads that wait for it. None wait for what a subscription wants, or is hot.
-    waiting: dict[ReadId, None] = field(default_factory=dict)
-    #: Begun because the key was hot when it became stale.
-    hot: bool = False
-
-    @property
-    def tables(self) -> frozenset[str]:
-        return self.leaf.tables
-
-    @property
-    def follows_stream(self) -> bool:
-        """False if nothing invalidates the view."""
-        return bool(self.leaf.invalidators)
-
-    @property
-    def is_awaited(self) -> bool:
-        """True if it goes on: for a read or a subscription, or since the key is hot."""
-        return bool(self.waiting) or self.hot or self.key in self.leaf.pins
 
 
 class RefreshReaders(Protocol):

@@ -24,7 +24,8 @@ from typing import Any
 from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.plan.expressions import conjunction, renumber
 from dataflow.plan.nodes import Block, column_types
-from dataflow.plan.routes import DeltaOrder, Source, Step, asked_last, conditions, delta_order, input_offsets, mentioned
+from dataflow.plan.route_conditions import asked_last, conditions
+from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order, input_offsets, mentioned
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.state.materialization import Materialization, consolidate, grouped
 from dataflow.types import Delta, Key, Row, Value

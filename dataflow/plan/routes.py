@@ -8,17 +8,16 @@ already.
 *Invariants*: a left input never drives, and is bound by its own ON conditions after all that it hangs off, except when
 the walk starts at it or at one that its conditions lead to: its row is then a match, and the conditions are followed
 backwards. An inner input that nothing connects with what is bound (CROSS JOIN) comes when nothing connected is left.
-A route asks each of the block's conditions as soon as all that it reads is bound (`conditions`), and goes no further
-where one is not TRUE: so whatever makes a condition TRUE is a change that a route meets.
 
-Not here: which keys are covered (`state`), executing steps (`ops.block`).
+Not here: where a route asks conditions (`route_conditions`), which keys are covered (`state`), executing steps
+(`ops.block`).
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dataflow.plan.expressions import conjunction, conjuncts, never_fails, used_columns
+from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import (
     Aggregate,
     Block,
@@ -142,7 +141,7 @@ def delta_order(block: Block, start: int) -> DeltaOrder:
     matched = _matched(block, start)
     bound, inner = _bind_connected(_edges(block), [start], (_inner_inputs(block) | matched) - {start})
     rest = [i for i in range(len(block.inputs)) if i not in bound]
-    hung = _hangs_off(block, start) if block.inputs[start].left else set()
+    hung = hangs_off(block, start) if block.inputs[start].left else set()
     above = [_forward(block, i) for i in rest if i in hung]
     left = [_forward(block, i) for i in rest if i not in hung]
     asked = tuple(i for i in sorted(matched - {start}) if block.inputs[i].on is not None)
@@ -308,60 +307,6 @@ def lookup_completion(route: Route, sources: tuple[Source, ...]) -> tuple[int, C
     return first, tuple(c for c, _ in pairs), tuple(p for _, p in pairs), completion(route, first)
 
 
-def conditions(block: Block, order: Sequence[int]) -> list[list[Scalar]]:
-    """Conjuncts of the block's predicate, each where the last input that it reads is bound when inputs are bound in
-    this order. Those that may fail for a row are left for the complete one: it may never come to be."""
-    places = {input_: place for place, input_ in enumerate(order)}
-    found: list[list[Scalar]] = [[] for _ in order]
-    for part in _early(block):
-        found[max((places[source.input] for source in mentioned(block, part)), default=0)].append(part)
-    return found
-
-
-def on_inputs(block: Block, bound: Set[int]) -> list[Scalar]:
-    """Returns the conditions that read bound inputs only."""
-    return [part for part in _early(block) if all(source.input in bound for source in mentioned(block, part))]
-
-
-def _early(block: Block) -> list[Scalar]:
-    return [part for part in conjuncts(block.predicate) if never_fails(part)]
-
-
-def asked_last(block: Block) -> Scalar | None:
-    """Returns the conditions that may fail, for complete combinations only."""
-    return conjunction(part for part in conjuncts(block.predicate) if not never_fails(part))
-
-
-def _deciding(block: Block, route: Route) -> list[Source]:
-    """Returns the columns that a route's conditions read before its last lookup: they decide whether it goes on."""
-    parts = [part for at_place in conditions(block, route.order())[:-1] for part in at_place]
-    return [source for part in parts for source in mentioned(block, part)]
-
-
-def relevant_columns(block: Block, route: Route, input_: int) -> Columns:
-    """The columns of an input that the route compares or drives by, or that its conditions read: rows that agree in
-    them take the same way."""
-    relevant = set(route.driver_columns) if input_ == route.driver else set()
-    relevant |= {source.column for source in _deciding(block, route) if source.input == input_}
-    relevant |= {s.column for item in block.inputs for s in mentioned(block, item.on) if s.input == input_}
-    for step in route.steps:
-        for column, source in _equalities(step):
-            if step.input == input_:
-                relevant.add(column)
-            if source.input == input_:
-                relevant.add(source.column)
-    return tuple(sorted(relevant))
-
-
-def paddings_read(block: Block, route: Route) -> frozenset[int]:
-    """Left inputs that the rest of another one's ON or a condition of the route reads, which may become TRUE where they
-    are padded, and those that they hang off: padding there pads them too."""
-    read = {s.input for i, item in enumerate(block.inputs) for s in mentioned(block, item.on) if s.input != i}
-    read |= {source.input for source in _deciding(block, route)}
-    above = read.union(*(_hangs_off(block, i) for i in read))
-    return frozenset(i for i in above if block.inputs[i].left)
-
-
 def mentioned(block: Block, expression: Scalar | None) -> list[Source]:
     """The columns that an expression over the concatenated row reads, ascending."""
     offsets = input_offsets(block)
@@ -405,7 +350,7 @@ def _matched(block: Block, start: int) -> set[int]:
     return found | {start}
 
 
-def _hangs_off(block: Block, start: int) -> set[int]:
+def hangs_off(block: Block, start: int) -> set[int]:
     """All that says which rows of a left input are matches, directly or not: its ON reads them."""
     found: set[int] = set()
     queue = [start]
@@ -515,11 +460,11 @@ def _backward(by_input: dict[int, Step], bound: list[int], target: int) -> Step:
         (source.column, Source(step.input, column))
         for step in by_input.values()
         if step.input in bound
-        for column, source in _equalities(step)
+        for column, source in equalities(step)
         if source.input == target
     ]
     return _step(target, pairs, pads=False)
 
 
-def _equalities(step: Step) -> list[tuple[int, Source]]:
+def equalities(step: Step) -> list[tuple[int, Source]]:
     return [*zip(step.columns, step.sources, strict=True), *step.checks]

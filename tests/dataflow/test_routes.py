@@ -20,15 +20,8 @@ from dataflow.plan.nodes import (
     Window,
     WindowCall,
 )
-from dataflow.plan.routes import (
-    block_route,
-    conditions,
-    coverable,
-    delta_order,
-    paddings_read,
-    relevant_columns,
-    union_columns,
-)
+from dataflow.plan.route_conditions import conditions, paddings_read, relevant_columns
+from dataflow.plan.routes import block_route, coverable, delta_order, union_columns
 from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.types import Columns

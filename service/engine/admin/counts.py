@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import Leaf, SourceNode, Stored
-from dataflow.engine.refreshed_views import RefreshLeaf
+from dataflow.engine.refresh_leaf import RefreshLeaf
 from dataflow.types import NodeId
 from service.engine.admin.explain import nodes_above
 from service.engine.reads.lookup_tasks import LookupCounts

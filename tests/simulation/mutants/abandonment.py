@@ -6,7 +6,8 @@ from unittest.mock import patch
 
 from dataflow.engine.abandonment import Abandonment
 from dataflow.engine.flights import Flights
-from dataflow.engine.refreshed_views import Fetch, RefreshedViews
+from dataflow.engine.refresh_leaf import Fetch
+from dataflow.engine.refreshed_views import RefreshedViews
 
 
 def lookup_that_others_wait_for() -> AbstractContextManager[Any]:

@@ -8,7 +8,8 @@ from unittest.mock import patch
 
 from dataflow.engine.events import TableDelta
 from dataflow.engine.invalidation import Invalidator
-from dataflow.engine.refreshed_views import Fetch, RefreshedViews, RefreshLeaf
+from dataflow.engine.refresh_leaf import Fetch, RefreshLeaf
+from dataflow.engine.refreshed_views import RefreshedViews
 from tests.simulation.mutants.propagation import replace_truncated
 
 

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from cdc.change import FORMER_COLUMN, SchemaNotice, TableLayout
 from cdc.postgres.names import quote_identifier
-from cdc.postgres.pgoutput import identity_reason, same_type
+from cdc.postgres.relations import identity_reason, same_type
 from dataflow.schema import Catalog, Table
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
 from service.engine.databases.postgres.publication import create_statement
