@@ -4,8 +4,10 @@ Not here: the checks themselves (`service.engine.databases`, `cdc.debezium.check
 (`service.command.cli`).
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from cdc.postgres.names import quote_identifier
 from dataflow.engine.explain import Explanation
@@ -24,6 +26,10 @@ from service.settings.sections import ViewSettings
 from service.settings.stack import Settings
 from service.settings.transport import UPSTREAM_URL, transports
 
+#: Maximum length of a name in PostgreSQL (NAMEDATALEN).
+_NAME_BYTES = 63
+#: The last part of a qualified name: quoted or not.
+_LAST_PART = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))$')
 #: Findings whose fix changes how much is written into the log, and nothing else.
 SAFE = frozenset({"replica_identity"})
 
@@ -143,11 +149,11 @@ async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examin
 
 def _identities(plans: Iterable[ViewPlan], catalog: Catalog, found: Examination) -> None:
     """Replaces findings about identities of some columns by their consequences for these views, if there are any."""
-    views: dict[str, dict[str, list[str]]] = {}
+    views: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for plan in plans:
         for use in identity_uses(plan.view, catalog) if isinstance(plan.view, View) else ():
             if use.missing is not None:
-                views.setdefault(use.table, {}).setdefault(", ".join(use.missing), []).append(plan.view.name)
+                views.setdefault(use.table, {}).setdefault(tuple(use.missing), []).append(plan.view.name)
     findings: list[Finding] = []
     for finding in found.findings:
         if finding.code != "replica_identity" or finding.fatal or finding.table is None:
@@ -157,24 +163,38 @@ def _identities(plans: Iterable[ViewPlan], catalog: Catalog, found: Examination)
     found.findings = findings
 
 
-def _identity_finding(finding: Finding, table: Table, views: dict[str, list[str]]) -> Finding:
+def _identity_finding(finding: Finding, table: Table, views: dict[tuple[str, ...], list[str]]) -> Finding:
     """Returns a finding with the views that materialize a table's rows, by the columns that its identity lacks."""
-    known = ", ".join(table.columns[i].name for i in table.identity or ())
-    parts = [f"{', '.join(sorted(names))} (for want of {columns or 'all columns'})" for columns, names in views.items()]
+    known = [table.columns[i].name for i in table.identity or ()]
+    parts = [
+        f"{', '.join(sorted(names))} (for want of {', '.join(columns) or 'all columns'})"
+        for columns, names in views.items()
+    ]
     reason = (
-        f"The replica identity of {table.name} is ({known}), so rows of it are materialized to find old ones: "
-        f"{'; '.join(parts)}."
+        f"The replica identity of {table.name} is ({', '.join(known)}), so rows of it are materialized to find old "
+        f"ones: {'; '.join(parts)}. The cost of another one is in docs/replica-identity.md."
     )
-    (columns, *others) = views
-    wanted = [column for column in table.columns if column.name in columns.split(", ")]
-    if others or not columns or not all(column.not_null for column in wanted):
+    wanted = [column for column in table.columns if any(column.name in columns for columns in views)]
+    if () in views or not all(column.not_null for column in wanted):
         return replace(finding, reason=reason)
-    index = quote_identifier(table.name.rpartition(".")[2].strip('"') + "_identity")
+    columns = [*known, *(column.name for column in wanted)]
+    index = quote_identifier(_index_name(table.name, columns))
+    listed = ", ".join(map(quote_identifier, columns))
     fix = (
-        f"CREATE UNIQUE INDEX {index} ON {table.name} ({known}, {columns}); "
+        f"CREATE UNIQUE INDEX {index} ON {table.name} ({listed}); "
         f"ALTER TABLE {table.name} REPLICA IDENTITY USING INDEX {index};"
     )
     return replace(finding, reason=reason, fix=fix)
+
+
+def _index_name(table: str, columns: list[str]) -> str:
+    """Returns a name that no index over other columns has been given here."""
+    parts = _LAST_PART.search(table)
+    assert parts is not None, table
+    name = "_".join(((parts[1] or parts[2]).replace('""', '"'), *columns, "identity"))
+    if len(name.encode()) <= _NAME_BYTES:
+        return name
+    return f"{name[:12]}_{sha256(name.encode()).hexdigest()[:12]}_identity"
 
 
 def _slow_lookups(plans: Iterable[ViewPlan], catalog: Catalog) -> list[Finding]:

@@ -61,9 +61,38 @@ def test_an_identity_is_a_finding_where_views_need_more(stories: Database, tmp_p
     said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE, "--json").stdout)["findings"]
     (finding,) = [finding for finding in said if finding["code"] == "replica_identity"]
     assert not finding["fatal"]
-    assert finding["reason"].endswith(" (for want of title).")
+    assert " (for want of title)." in finding["reason"]
     stories.execute(finding["fix"])
     said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE, "--json").stdout)["findings"]
+    assert [finding for finding in said if finding["code"] == "replica_identity"] == []
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "sqls"),
+    [
+        # One index for views that lack different columns.
+        ("comments", ("id", "author", "post"), ("id FROM {t} WHERE author = :a", "id FROM {t} WHERE post = :p")),
+        # Names that must be quoted, one of them with a comma and one too long for an index's name.
+        ('"Odd, ""T"""', ("Id", "Author, name", "x" * 60), ('"Id" FROM {t} WHERE "Author, name" = :a',)),
+        ("long", ("id", "x" * 63), ("id FROM {t} WHERE " + "x" * 63 + " = :a",)),
+    ],
+)
+def test_the_index_that_is_recommended_can_be_made(
+    database: Database, tmp_path: Path, table: str, columns: tuple[str, ...], sqls: tuple[str, ...]
+) -> None:
+    """Where a table has an index of the simplest name, too, as after an earlier recommendation."""
+    first, *others = (f'"{column}" int NOT NULL' for column in columns)
+    database.execute(f"CREATE TABLE {table} ({first} PRIMARY KEY, {', '.join(others)})")
+    name = table.replace('"', "")
+    database.execute(f'CREATE INDEX "{name}_identity" ON {table} ("{columns[0]}")')
+    views = "".join(
+        f"[[views]]\nname = 'v{i}'\nsql = '''SELECT {sql.format(t=table)}'''\n" for i, sql in enumerate(sqls)
+    )
+    said = json.loads(doctor(database, tmp_path, views, "--json").stdout)["findings"]
+    (finding,) = [finding for finding in said if finding["code"] == "replica_identity"]
+    assert "USING INDEX" in finding["fix"], finding
+    database.execute(finding["fix"])
+    said = json.loads(doctor(database, tmp_path, views, "--json").stdout)["findings"]
     assert [finding for finding in said if finding["code"] == "replica_identity"] == []
 
 
