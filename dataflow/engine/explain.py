@@ -98,7 +98,7 @@ class Explanation:
         if not self.view.parameters:
             order = ", and its order is not one of a table's columns" if self.view.storage_order else ""
             return f"No parameter is a key (column = :name){order}: the view is fully materialized."
-        lost = [p.name for p in self.view.parameters if not coverable(self.view.relation, (p.column,))]
+        lost = [n for p in self.view.parameters if not coverable(self.view.relation, (p.column,)) for n in p.names]
         of = " ".join(f":{name}" for name in lost) or "the parameters together"
         return f"No route leads from {of} to a column of a table: the view is fully materialized."
 
@@ -248,7 +248,7 @@ class Explanation:
             "reason": self.reason,
             "estimated_bytes": self.estimated_bytes,
             "shared_with": self.shared_with(self.view.relation),
-            "parameters": sorted(p.name for p in self.view.parameters + self.view.within),
+            "parameters": sorted(n for p in self.view.parameters + self.view.within for n in p.names),
             "columns": [c.name for c in self.view.output],
             "notes": list(self.lines()),
             "plan": _json(self.steps()),
@@ -321,6 +321,9 @@ def explain_dot(view: View, catalog: Catalog) -> str:
 
 
 def _parameter(parameter: Parameter, names: Sequence[str]) -> str:
+    if parameter.members is not None:
+        values = [f":{name}" for name in parameter.names] + [repr(text) for text in parameter.members.constants]
+        return f"{' or '.join(values)} = {names[parameter.column]}"
     return f":{parameter.name} {'has' if parameter.many else '='} {names[parameter.column]}"
 
 

@@ -213,15 +213,30 @@ class TopK:
 
 
 @dataclass(frozen=True, slots=True)
+class Members:
+    """Members of ``column IN (:a, :b, 1)``: parameters of one value each, sorted, and constants in normal form."""
+
+    names: tuple[str, ...]
+    constants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter of a view: ``column = :name``. `column` of the view's relation; its type is the column's.
 
     `many`: ``column IN (:name)`` or ``= ANY(:name)``; a read gives a list, and is answered with all its keys' rows.
+    `members`: the list is made of these; `name` is the first of their names.
     """
 
     name: str
     column: int
     many: bool = False
+    members: Members | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that a read gives."""
+        return (self.name,) if self.members is None else self.members.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +354,7 @@ __all__ = [
     "FrameMode",
     "JoinCondition",
     "Key",
+    "Members",
     "OrderTerm",
     "OutputColumn",
     "Parameter",

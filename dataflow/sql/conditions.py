@@ -1,7 +1,8 @@
 """WHERE, ON and HAVING: a list of conjuncts, and the parameters among them.
 
-A parameter is compared with an expression over the row, by ``=``, as a list (``IN (:ids)``, ``= ANY(:ids)``) or by one
-of ``< <= > >=``; anything else that has a parameter in it is an UnsupportedQuery.
+A parameter is compared with an expression over the row, by ``=``, as a list (``IN (:ids)``, ``= ANY(:ids)``), as one
+member of a list (``IN (:a, :b, 1)``) or by one of ``< <= > >=``; anything else that has a parameter in it is an
+UnsupportedQuery.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from sqlglot import exp
 from dataflow.errors import EvaluationError, Span, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.expressions import TRUE, used_columns
+from dataflow.plan.nodes import Members
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
@@ -34,8 +36,20 @@ class BoundParameter:
     #: ``expression IN (:name)``: a list.
     many: bool = False
     operator: str = "="
+    #: The list is made of these; `name` is the first of their names.
+    members: Members | None = None
     #: A correlation: what it equals of the row around the subquery. It goes where a parameter goes, until it is joined.
     outer: Scalar | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that are written."""
+        return (self.name,) if self.members is None else self.members.names
+
+    @property
+    def kind(self) -> tuple[bool, bool, Members | None]:
+        """A name has one kind of comparison: by ``=``, as a list, with others, or as the end of a range."""
+        return self.operator == "=", self.many, self.members
 
     @property
     def single(self) -> bool:
@@ -116,12 +130,41 @@ def _refusal(node: exp.Expr) -> UnsupportedQuery:
 
 
 def _listed(node: Any, members: Sequence[exp.Expr], binder: Binder) -> BoundParameter:
-    """``column IN (:list)``."""
-    placeholders = [p for member in members if (p := _bare_parameter(member)) is not None]
-    if len(members) != 1 or len(placeholders) != 1 or node.this.find(exp.Placeholder):
-        raise UnsupportedQuery("IN takes one parameter, which is a list, or constants.", span_of(node))
-    parameter = _compared("=", node.this, members[0], binder)
-    return BoundParameter(parameter.name, parameter.expression, parameter.span, many=True)
+    """``column IN (:list)``, or several parameters and constants."""
+    placeholders = [p for m in members if (p := _bare_parameter(m)) is not None]
+    constants = [m for m in members if _bare_parameter(m) is None and not isinstance(m, exp.Null)]
+    if not placeholders or any(other.find(exp.Placeholder) for other in (node.this, *constants)):
+        raise UnsupportedQuery("IN takes a list, or parameters and constants.", span_of(node))
+    expression = binder.dialect.parameter(binder.value(node.this))
+    for member in members:
+        if (placeholder := _bare_parameter(member)) is not None:
+            _check(expression, "=", member, placeholder, binder)
+    names = sorted({parameter_name(placeholder) for placeholder in placeholders})
+    listed = None
+    if len(members) > 1:
+        if any("." in name for name in names):
+            raise UnsupportedQuery("A claim of the token cannot be one of several members of IN.", span_of(node))
+        texts = {_text(constant, expression, binder) for constant in constants}
+        listed = Members(tuple(names), tuple(sorted(texts)))
+    return BoundParameter(names[0], expression, parameter_span(placeholders[0]), many=True, members=listed)
+
+
+def _text(constant: exp.Expr, expression: Scalar, binder: Binder) -> str:
+    """A constant among the members, as keys have it: it compares as a parameter of that value does."""
+    sql_type = expression.type
+    number = isinstance(constant.this, exp.Literal) if isinstance(constant, exp.Neg) else not constant.is_string
+    known = isinstance(constant, exp.Literal | exp.Neg) and sql_type.kind in ("base", "enum")
+    try:
+        if not (known and sql_type.takes_parameters and binder.dialect.constant_fits(sql_type, number)):
+            raise ValueError("compared in another way")
+        bound = _folded(binder.value(constant))
+        if not isinstance(bound, Literal) or bound.value is None:
+            raise ValueError("no constant")
+        text = sql_type.parse(bound.value)
+    except ValueError:
+        reason = f"Beside parameters in IN, constants must be of type {sql_type.sql}."
+        raise UnsupportedQuery(reason, span_of(constant)) from None
+    return text if sql_type.normal_form is None else sql_type.normal_form(text)
 
 
 def _compared(operator: str, other: exp.Expr, side: exp.Expr, binder: Binder) -> BoundParameter:
@@ -179,7 +222,7 @@ def unify(parameters: Sequence[BoundParameter]) -> tuple[list[BoundParameter], l
     conjuncts: list[Scalar] = []
     for parameter in parameters:
         known = first.setdefault(parameter.name, parameter)
-        if (known.many, known.operator == "=") != (parameter.many, parameter.operator == "="):
+        if known.kind != parameter.kind:
             raise UnsupportedQuery(f"The parameter :{parameter.name} is compared in two ways.", parameter.span)
         if parameter.operator != "=":
             ranges.setdefault(parameter)

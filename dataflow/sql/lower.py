@@ -107,7 +107,7 @@ def _rows_for_null(view: View) -> tuple[Row, ...] | None:
 
 def _parameters(lowered: Lowered) -> tuple[Parameter, ...]:
     equal = {p.name: p for p in lowered.parameters if p.operator == "="}
-    return tuple(Parameter(name, _place(equal[name]), equal[name].many) for name in sorted(equal))
+    return tuple(Parameter(name, _place(p), p.many, p.members) for name, p in sorted(equal.items()))
 
 
 def _ranges(lowered: Lowered) -> tuple[RangeParameter, ...]:
@@ -125,12 +125,17 @@ def _place(parameter: BoundParameter) -> int:
 
 
 def _check_parameters(view: View, lowered: Lowered, query: exp.Expr) -> None:
-    """Every parameter that is written is one of the view, and no name is of two kinds.
+    """Every parameter that is written is one of the view, and no name is of two kinds, or in two comparisons if it is
+    one member of a list.
 
     A common table expression that nothing names is not looked into.
     """
+    first: dict[str, str] = {}
+    for p in lowered.parameters:
+        if any(first.setdefault(name, p.name) != p.name for name in p.names):
+            raise UnsupportedQuery("A parameter among others in IN is compared in two ways.", p.span)
     kinds: list[set[str | None]] = [
-        {p.name for p in lowered.parameters},
+        set(first),
         {view.limit_parameter},
         {view.offset_parameter},
     ]

@@ -138,7 +138,7 @@ def _matched(
     found: list[tuple[BoundParameter, BoundParameter]] = []
     rest = list(theirs)
     for p in ours:
-        twin = next((t for t in rest if (t.name, t.many, t.operator) == (p.name, p.many, p.operator)), None)
+        twin = next((t for t in rest if (t.name, t.operator, t.kind) == (p.name, p.operator, p.kind)), None)
         if twin is None:
             raise _lonely(name, p)
         rest.remove(twin)

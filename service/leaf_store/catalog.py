@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from dataflow.collations import Collation
-from dataflow.plan.nodes import OrderTerm, View, column_types
+from dataflow.plan.nodes import Members, OrderTerm, View, column_types
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
@@ -54,16 +54,25 @@ class NamedType:
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
-    """One use of a parameter. A parameter used twice, as ``=`` and as a bound, has two."""
+    """One use of a parameter. A parameter used twice, as ``=`` and as a bound, has two.
+
+    `members`: the list is made of these; it is named by the first of their names.
+    """
 
     name: str
     type: SqlType
     role: ParameterRole = ParameterRole.EQUAL
+    members: Members | None = None
 
     @property
     def is_claim(self) -> bool:
         """True if its value comes from the client's token, never from the request."""
         return self.name.startswith(CLAIMS)
+
+    @property
+    def given(self) -> "tuple[ParameterInfo, ...]":
+        """The parameters that a read gives: those of one value each, if the list is made of such."""
+        return (self,) if self.members is None else tuple(ParameterInfo(n, self.type) for n in self.members.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,11 @@ class ViewInfo:
     def head(self) -> bytes:
         """Prefix of all keys of its records."""
         return view_head(self.id)
+
+    @cached_property
+    def given(self) -> tuple[ParameterInfo, ...]:
+        """The parameters that a read gives; `parameters` has lists for those that are members of one."""
+        return tuple(given for parameter in self.parameters for given in parameter.given)
 
     @cached_property
     def claims(self) -> tuple[str, ...]:
@@ -226,7 +240,10 @@ def is_direct(plan: View) -> bool:
 def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInfo]:
     for parameter in (*plan.parameters, *plan.within):
         yield ParameterInfo(
-            parameter.name, types[parameter.column], ParameterRole.LIST if parameter.many else ParameterRole.EQUAL
+            parameter.name,
+            types[parameter.column],
+            ParameterRole.LIST if parameter.many else ParameterRole.EQUAL,
+            parameter.members,
         )
     for bound in plan.ranges:
         yield ParameterInfo(bound.name, types[bound.column], ParameterRole(bound.operator))
@@ -276,9 +293,13 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
             weights=None if weights is None else collation(weights),
         )
 
+    def listed(values: dict[str, Any] | None) -> Members | None:
+        return None if values is None else Members(tuple(values["names"]), tuple(values["constants"]))
+
     parts: dict[str, Any] = {
         "parameters": tuple(
-            ParameterInfo(p["name"], typed(p["type"]), ParameterRole(p["role"])) for p in view.pop("parameters")
+            ParameterInfo(p["name"], typed(p["type"]), ParameterRole(p["role"]), listed(p["members"]))
+            for p in view.pop("parameters")
         ),
         "columns": tuple(NamedType(c["name"], typed(c["type"]), c["nullable"]) for c in view.pop("columns")),
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),

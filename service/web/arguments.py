@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from dataflow.functions import arrays
+from dataflow.plan.nodes import Members
 from dataflow.schema import SqlType
 from dataflow.types import Key, Value
 from service.ground.errors import ApiError
@@ -47,7 +48,7 @@ class Arguments:
         self._max_keys = max_keys
         self._head = view_head(info.id)
         #: The parameters that clients supply, by name; of a parameter with two uses, the first use.
-        self._parameters = {p.name: p for p in reversed(info.parameters) if not p.is_claim}
+        self._parameters = {p.name: p for p in reversed(info.given) if not p.is_claim}
         self._parsers = [
             (parameter, _parser(parameter, info.refreshed), texts_of(parameter.type)) for parameter in info.parameters
         ]
@@ -116,7 +117,14 @@ class Arguments:
             raise self._other_names(given)
         if self.info.claims:
             given = {**given, **self._claims_of(principal)}
-        values = tuple([self._value(given[parser[0].name], *parser) for parser in self._parsers])
+        values = tuple(
+            [
+                self._value(given[parameter.name], parameter, parse, texts)
+                if parameter.members is None
+                else self._members(given, parameter, parse, parameter.members)
+                for parameter, parse, texts in self._parsers
+            ]
+        )
         if keys_of(values) > self._max_keys:
             raise ApiError(
                 "too_large",
@@ -199,6 +207,11 @@ class Arguments:
         # Duplicates add no key, and the order does not matter.
         return tuple(sorted({value for value in listed if value is not None}))
 
+    def _members(self, given: Mapping[str, Any], parameter: ParameterInfo, parse: _Parse, members: Members) -> Given:
+        """Return the list that members and constants make."""
+        values = {self._scalar(member, parse, given[member.name]) for member in parameter.given}
+        return tuple(sorted({value for value in values if value is not None}.union(members.constants)))
+
     def _scalar(self, parameter: ParameterInfo, parse: _Parse, given: Any) -> Value:
         text = _json_text(parameter.name, given, parameter.type)
         if text is None:
@@ -235,7 +248,7 @@ class Arguments:
         )
 
     def _unknown(self, name: str) -> ApiError:
-        names = [parameter.name for parameter in self.info.parameters if not parameter.is_claim]
+        names = [parameter.name for parameter in self.info.given if not parameter.is_claim]
         near = get_close_matches(name, names, 1)
         if near:
             hint = f"Did you mean {near[0]!r}?"

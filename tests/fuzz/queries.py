@@ -155,7 +155,11 @@ class QueryGenerator:
             kind = rng.choice(kinds)
             column, name = rng.choice(self._of(scope, kind)), f"p{number}"
             query.parameters[name] = kind
-            if choice < 0.3:
+            if choice < 0.24:
+                query.parameters[f"{name}_other"] = kind
+                constant = ", 1" if kind == INT and rng.random() < 0.5 else ""
+                conditions.append(f"{column} IN (:{name}, :{name}_other{constant})")
+            elif choice < 0.32:
                 query.lists.add(name)
                 conditions.append(f"{column} IN (:{name})")
             elif choice < 0.42 and kind in self._dialect.ranged:

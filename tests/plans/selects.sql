@@ -45,6 +45,21 @@ view distinct_on_is_the_first_of_each_group
     warning: no index of public.stories begins with removed: each lookup reads the whole table
 */
 
+-- view: values_among_others_are_one_list
+SELECT id, title FROM stories WHERE author IN (:a, :b, 'c') ORDER BY id LIMIT 3;
+/*
+view values_among_others_are_one_list
+  incremental, partial: Only what is read of a key is filled, in parts of the order id.
+  parameters: :a or :b or 'c' = author
+  columns: id, title
+  order: id
+  limit 3
+  table public.stories (id, title, author)
+  lookup: SELECT t."id", t."title", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
+  lookup of a part: SELECT t."id", t."title", t."author" FROM public.stories t WHERE t."author" = $1::text ORDER BY t."id" FETCH FIRST 3 ROWS WITH TIES
+    warning: no index of public.stories begins with author, then id: each part is sorted anew
+*/
+
 -- view: union_all_takes_its_filters_down
 SELECT d.id, d.kind FROM (SELECT id, author, 'story' AS kind FROM stories UNION ALL SELECT id, author, 'comment' FROM comments) d WHERE d.author = :author AND d.id > 3;
 /*

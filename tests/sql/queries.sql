@@ -226,6 +226,13 @@ SELECT id FROM (SELECT id, score FROM stories ORDER BY score) d WHERE id > 1;
 -- parameters that are lists, ranges, limits
 SELECT id, score FROM stories WHERE author_id IN (:list) ORDER BY score DESC NULLS LAST, id LIMIT 3;
 SELECT id FROM stories WHERE author_id IN (:list) AND score = :k;
+SELECT id FROM stories WHERE author_id IN (:a, :b) AND score = :k;
+SELECT id FROM users WHERE mood IN (:a, 'ok');
+SELECT id FROM stories WHERE price IN (:a::numeric, 1.0, '2.5');
+SELECT id FROM stories WHERE id IN (:a, :b) UNION ALL SELECT story_id FROM votes WHERE story_id IN (:b, :a);
+SELECT id, score FROM stories WHERE author_id IN (1, :a, NULL, -3) ORDER BY id LIMIT 3;
+SELECT author_id, COUNT(*) FROM stories WHERE author_id IN (:a, :b, 2) GROUP BY author_id;
+SELECT id FROM stories WHERE title IN (:a, 'ab', :b);
 SELECT author_id, COUNT(*) FROM stories WHERE author_id IN (:list) GROUP BY author_id;
 SELECT id, title, COUNT(*) FROM stories WHERE title IN (:list) GROUP BY id;
 SELECT id FROM stories WHERE score > :lo ORDER BY score, id;

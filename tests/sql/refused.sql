@@ -1,7 +1,40 @@
 -- Each statement, and the error of planning it over the news site. Read by test_refused.py.
 
-SELECT id FROM stories WHERE id IN (:a, :b)
---> unsupported at [id IN (:a, :b)]: IN takes one parameter, which is a list, or constants.
+SELECT id FROM stories WHERE id IN (:a, score)
+--> unsupported at [score]: Beside parameters in IN, constants must be of type int8.
+
+SELECT id FROM stories WHERE id IN (:a, 1.5)
+--> unsupported at [1.5]: Beside parameters in IN, constants must be of type int8.
+
+SELECT id FROM stories WHERE author IN (:a, 1)
+--> unsupported at [1]: Beside parameters in IN, constants must be of type text.
+
+SELECT id FROM stories WHERE created_at IN (:a, 'today')
+--> unsupported at ['today']: Beside parameters in IN, constants must be of type timestamptz.
+
+SELECT id FROM stories WHERE id IN (:a, :b + 1)
+--> unsupported at [id IN (:a, :b + 1)]: IN takes a list, or parameters and constants.
+
+SELECT id FROM stories WHERE author IN (:a, :claims.sub)
+--> unsupported at [author IN (:a, :claims.sub)]: A claim of the token cannot be one of several members of IN.
+
+SELECT id FROM stories WHERE id IN (:a, :b) AND score = :b
+--> unsupported at [:b]: A parameter among others in IN is compared in two ways.
+
+SELECT id FROM stories WHERE id IN (:a, :b) AND score IN (:a, 1)
+--> unsupported at [:a]: The parameter :a is compared in two ways.
+
+SELECT id FROM stories WHERE id IN (:a, :b) AND score IN (:a, :b)
+--> unsupported at [:a]: The parameter :a is compared with two columns as a list.
+
+SELECT id FROM stories WHERE id IN (:a, 1) UNION SELECT story_id FROM votes WHERE story_id IN (:a, 2)
+--> unsupported at [:a]: The parameter :a must be compared with a column in both sides of UNION, in the same way.
+
+SELECT id FROM stories WHERE id NOT IN (:a, :b)
+--> unsupported at [id NOT IN (:a, :b)]: The parameter :a may only stand in a condition like `column = :a`, `column < :a` or `column IN (:a)` that is ANDed with the others.
+
+SELECT count(*) FROM stories WHERE id IN (:a, :b)
+--> unsupported at [:a]: Without GROUP BY, an aggregate takes no list or range: rows of several keys would be taken together.
 
 SELECT id FROM stories WHERE id = :a OR author = :b
 --> unsupported at [id = :a OR author = :b]: The parameter :a may only stand in a condition like `column = :a`, `column < :a` or `column IN (:a)` that is ANDed with the others.

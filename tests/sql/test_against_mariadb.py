@@ -241,8 +241,9 @@ class Question:
         parts: list[list[Value]] = []
         for p in view.parameters:
             form = types[p.column].normal_form or str
-            value = self.values[p.name]
-            values = value if isinstance(value, tuple) else (value,)
+            values: list[Value] = list(p.members.constants) if p.members is not None else []
+            for value in (self.values[name] for name in p.names):
+                values += value if isinstance(value, tuple) else (value,)
             parts.append(list(dict.fromkeys(None if v is None else form(v) for v in values)))
         return list(product(*parts))
 
@@ -260,7 +261,9 @@ def questions(view: View, seed: int) -> list[Question]:
     for key in keys * (2 if view.ranges or view.limit_parameter or view.offset_parameter else 1):
         values: dict[str, Value | tuple[Value, ...]] = dict(zip((p.name for p in view.parameters), key, strict=True))
         for at, p in enumerate(view.parameters):
-            if p.many:
+            if p.members is not None:
+                values |= {name: rng.choice([*found, other, (None,) * len(other)])[at] for name in p.names}
+            elif p.many:
                 values[p.name] = tuple(rng.choice([*found, other])[at] for _ in range(3))
         for r in view.ranges:
             values[r.name] = rng.choice([row[r.column] for row in rows] or ["1"])

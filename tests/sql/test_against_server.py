@@ -201,8 +201,9 @@ class Question:
         parts: list[list[Value]] = []
         for p in view.parameters:
             form = types[p.column].normal_form or str
-            value = self.equal[p.name]
-            values = value if isinstance(value, tuple) else (value,)
+            values: list[Value] = list(p.members.constants) if p.members is not None else []
+            for value in (self.equal[name] for name in p.names):
+                values += value if isinstance(value, tuple) else (value,)
             parts.append(list(dict.fromkeys(None if v is None else form(v) for v in values)))
         return list(product(*parts))
 
@@ -229,7 +230,9 @@ def questions(view: View, seed: int) -> list[Question]:
     for key in keys * (3 if view.ranges or view.limit_parameter or view.offset_parameter else 1):
         equal: dict[str, Value | tuple[Value, ...]] = dict(zip((p.name for p in view.parameters), key, strict=True))
         for at, p in enumerate(view.parameters):
-            if p.many:
+            if p.members is not None:
+                equal |= {name: rng.choice([*found, other, (None,) * len(other)])[at] for name in p.names}
+            elif p.many:
                 equal[p.name] = tuple(rng.choice([*found, other])[at] for _ in range(3))
         chosen = {r.name: rng.choice(bounds or [absent(types[r.column].name)]) for r in view.ranges}
         result.append(Question(equal, chosen, rng.randint(0, 3), rng.randint(0, 2)))
@@ -296,7 +299,9 @@ def alike(row: Row, forms: Sequence[Callable[[str], str] | None]) -> Row:
 
 def unique(upstream: Upstream, view: View) -> list[str]:
     """The names the server gives the columns, repeated ones numbered."""
-    nothing = Question({p.name: None for p in view.parameters}, {r.name: None for r in view.ranges}, 0, 0)
+    nothing = Question(
+        {name: None for p in view.parameters for name in p.names}, {r.name: None for r in view.ranges}, 0, 0
+    )
     cursor = upstream.connection.execute(nothing.sql(view).encode())
     names: list[str] = []
     for column in cursor.description or ():

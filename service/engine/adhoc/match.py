@@ -116,7 +116,7 @@ class Matcher:
         except (InvalidQuery, UnsupportedQuery):
             return None
         info = self.info(installed.id)
-        named = {parameter.name for parameter in info.parameters} == set(spelling.parameters)
+        named = {parameter.name for parameter in info.given} == set(spelling.parameters)
         return _Candidate(installed, info, spelling) if named else None
 
     async def _add(self, candidate: _Candidate) -> None:
@@ -172,7 +172,7 @@ def _bound(asked: Sequence[Site], candidate: _Candidate, known: Sequence[Site], 
     """Returns the values of a view's parameters at its sites, taken from the query; None if they do not fit."""
     if len(asked) != len(known):
         return None
-    types = {p.name: p for p in reversed(candidate.info.parameters)}
+    types = {p.name: p for p in reversed(candidate.info.given)}
     constants: dict[str, str | list[str]] = {}
     given: dict[str, str] = {}
     kinds: dict[str, SqlType] = {}

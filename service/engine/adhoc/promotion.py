@@ -162,7 +162,7 @@ def name_of(spelling: Spelling) -> str:
 
 def _parameters(plan: ViewPlan) -> tuple[ParameterInfo, ...]:
     view = plan.view if isinstance(plan.view, View) else stand_in(plan.view)
-    return describe(ViewId(0), view, None, "ready", listed=False).parameters
+    return describe(ViewId(0), view, None, "ready", listed=False).given
 
 
 def _texts(spelling: Spelling) -> Iterator[tuple[str, dict[Site, str]]]:

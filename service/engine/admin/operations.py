@@ -5,13 +5,14 @@ Not here: requests and their replies (`service.protocol.admin_operations`).
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from itertools import product
 from typing import Any, TypeVar
 
 from dataflow.engine.events import EvictKey
 from dataflow.engine.graph import Graph
-from dataflow.plan.nodes import Parameter, View, column_types
+from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
 from dataflow.types import Key, NodeId, ViewId
@@ -289,7 +290,7 @@ class Operations:
 
     def _keys(self, installed: InstalledView, keys: list[dict[str, str]] | None) -> list[Key]:
         if keys is not None:
-            return [key_of(installed.view, arguments) for arguments in keys]
+            return [key for arguments in keys for key in keys_of(installed.view, arguments)]
         leaf = leaf_of(self._runtime, self._registered(installed.definition.name))
         return [] if leaf is None else list(leaf.coverage.keys)
 
@@ -335,7 +336,16 @@ def _of_replacement(registered: RegisteredView) -> str | None:
 
 
 def _parameters(view: View | RefreshView) -> list[Named]:
-    return [Named(name=name, type=f"{kind.sql}[]" if many else kind.sql) for name, kind, many in _all_parameters(view)]
+    """Parameters of the key and those that select rows of it, by name."""
+    if isinstance(view, RefreshView):
+        return [Named(name=p.name, type=f"{p.type.sql}[]" if p.many else p.type.sql) for p in view.parameters]
+    types = column_types(view.relation)
+    named = [
+        (name, types[p.column].sql + ("[]" if p.many and p.members is None else ""))
+        for p in view.parameters + view.within
+        for name in p.names
+    ]
+    return [Named(name=name, type=sql) for name, sql in sorted(named)]
 
 
 def _columns(view: View | RefreshView) -> list[Named]:
@@ -348,49 +358,42 @@ def _columns(view: View | RefreshView) -> list[Named]:
     return [Named(name=name, type=kind.sql) for name, (_, kind) in zip(names, columns, strict=True)]
 
 
-def parameters_of(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
-    """Names and types of the parameters of a view's key, in its order, and whether each takes a list."""
+def _key_parameters(view: View | RefreshView) -> list[tuple[tuple[str, ...], SqlType]]:
+    """The parts of a view's key, in its order: the parameters that give one, any of several, and its type."""
     if isinstance(view, RefreshView):
-        return [(p.name, p.type, p.many) for p in view.parameters]
-    return _typed(view, view.parameters)
-
-
-def _all_parameters(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
-    """Parameters of the key and those that select rows of it, by name."""
-    if isinstance(view, RefreshView):
-        return parameters_of(view)
-    return _typed(view, sorted(view.parameters + view.within, key=lambda p: p.name))
-
-
-def _typed(view: View, parameters: Iterable[Parameter]) -> list[tuple[str, SqlType, bool]]:
+        return [((p.name,), p.type) for p in view.parameters]
     types = column_types(view.relation)
-    return [(p.name, types[p.column], p.many) for p in parameters]
+    return [(p.names, types[p.column]) for p in view.parameters]
 
 
 def _within_a_key(view: View | RefreshView) -> set[str | None]:
     if isinstance(view, RefreshView):
         return set()
-    picking = {r.name for r in view.ranges} | {p.name for p in view.within}
+    picking = {r.name for r in view.ranges} | {name for p in view.within for name in p.names}
     return {view.limit_parameter, view.offset_parameter} | picking
 
 
-def key_of(view: View | RefreshView, arguments: dict[str, str]) -> Key:
-    """The key of parameters given by name. Raises `ApiError`. Those that only say which of a key's rows are wanted may
-    be given, as a read gives them: the whole key is meant."""
-    parameters = parameters_of(view)
-    unknown = arguments.keys() - {name for name, _, _ in parameters} - _within_a_key(view)
+def keys_of(view: View | RefreshView, arguments: dict[str, str]) -> list[Key]:
+    """The keys of parameters given by name. Raises `ApiError`. Those that only say which of a key's rows are wanted may
+    be given, as a read gives them: the whole key is meant. Of several that are members of one list, some suffice."""
+    parameters = _key_parameters(view)
+    unknown = arguments.keys() - {name for names, _ in parameters for name in names} - _within_a_key(view)
     if unknown:
         raise ApiError("parameter_unknown", f"View {view.name!r} has no parameter {min(unknown)!r}.")
-    key: list[str | None] = []
-    for name, kind, _ in parameters:
-        if name not in arguments:
-            raise ApiError("parameter_missing", f"Parameter {name!r} is missing.")
-        text = arguments[name]
-        try:
-            if kind.takes_parameters:
-                text = kind.parse(text)
-        except ValueError as error:
-            raise ApiError("parameter_type", f"Parameter {name!r}: {error}") from None
+    parts: list[list[str | None]] = []
+    for names, kind in parameters:
+        given = [name for name in names if name in arguments]
+        if not given:
+            raise ApiError("parameter_missing", f"Parameter {names[0]!r} is missing.")
         form = None if isinstance(view, RefreshView) else kind.normal_form
-        key.append(text if form is None else form(text))
-    return tuple(key)
+        parts.append([_key_value(name, arguments[name], kind, form) for name in given])
+    return list(dict.fromkeys(product(*parts)))
+
+
+def _key_value(name: str, text: str, kind: SqlType, form: Callable[[str], str] | None) -> str | None:
+    try:
+        if kind.takes_parameters:
+            text = kind.parse(text)
+    except ValueError as error:
+        raise ApiError("parameter_type", f"Parameter {name!r}: {error}") from None
+    return text if form is None else form(text)

@@ -14,11 +14,13 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import Any
 
 import orjson
 import structlog
 
+from dataflow.plan.nodes import Members
 from dataflow.types import Value
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import MemoryBudget
@@ -217,8 +219,19 @@ def _by_name(info: ViewInfo, key: Sequence[str | None]) -> dict[str, Value | lis
         raise ValueError("the view has a parameter that is a claim of the reader's token")
     given: dict[str, Value | list[Value]] = {}
     for parameter, text in zip(info.parameters, key, strict=True):
-        if parameter.role is ParameterRole.LIST and text is not None:
+        if parameter.members is not None and text is not None:
+            given |= _among_members(parameter.members, orjson.loads(text))
+        elif parameter.role is ParameterRole.LIST and text is not None:
             given.setdefault(parameter.name, orjson.loads(text))
         else:
             given.setdefault(parameter.name, text)
     return given
+
+
+def _among_members(members: Members, listed: Any) -> dict[str, Value | list[Value]]:
+    """Returns the parameters that make a list of these values, or of one of them. Raises `ValueError` if there are too
+    few."""
+    values = [v for v in (listed if isinstance(listed, list) else [listed]) if str(v) not in members.constants]
+    if len(values) > len(members.names):
+        raise ValueError("the list has more values than parameters")
+    return dict(zip_longest(members.names, values))

@@ -18,6 +18,7 @@ from dataflow.sql import plan_view
 from dataflow.sql.clock import clock_read
 from dataflow.sql.dialects import dialect_of
 from dataflow.sql.effects import check_effects
+from dataflow.sql.listed_members import with_lists
 from dataflow.sql.reads import table_reads
 from dataflow.sql.registered_views import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
@@ -197,9 +198,11 @@ def _analysed(definition: Definition, catalog: Catalog) -> tuple[Expanded, View 
 
 def _incremental(definition: Definition, found: Expanded, view: View, catalog: Catalog) -> ViewPlan:
     is_template = dialect_of(catalog.dialect).fills_templates
+    lists = [p.members for p in (*view.parameters, *view.within) if p.members is not None]
+    sql = with_lists(found.sql, catalog.dialect, lists) if lists else found.sql
     return ViewPlan(
         view,
-        template_of(view, found.sql, catalog) if is_template else found.sql,
+        template_of(view, sql, catalog) if is_template else sql,
         whole=definition.options.materialization == "full",
         reads_views=found.views,
         upstream_views=upstream_views(found.sql, catalog),
@@ -220,7 +223,7 @@ def parameter_names(view: View | RefreshView) -> list[str]:
     """Returns the names of all parameters of a plan."""
     if isinstance(view, RefreshView):
         return [parameter.name for parameter in view.parameters]
-    names = [p.name for p in (*view.parameters, *view.within)] + [bound.name for bound in view.ranges]
+    names = [name for p in (*view.parameters, *view.within) for name in p.names] + [bound.name for bound in view.ranges]
     return names + [name for name in (view.limit_parameter, view.offset_parameter) if name is not None]
 
 

@@ -67,7 +67,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(view: ViewInfo, *, sql: bool) -> dict[str, Any]:
-    given = [parameter for parameter in view.parameters if not parameter.is_claim]
+    given = [parameter for parameter in view.given if not parameter.is_claim]
     own = {parameter.name: parameter for parameter in reversed(given)}
     parameters = [_parameter(view, own[name]) for name in dict.fromkeys(p.name for p in given)]
     if view.ordered:
@@ -92,7 +92,7 @@ def _operation(view: ViewInfo, *, sql: bool) -> dict[str, Any]:
 
 def _parameter(view: ViewInfo, parameter: ParameterInfo) -> dict[str, Any]:
     document = {"name": parameter.name, "in": "query", "required": True, "schema": value_schema(parameter.type)}
-    uses = [_USES[p.role] for p in view.parameters if p.name == parameter.name and p.role in _USES]
+    uses = [_USES[p.role] for p in view.given if p.name == parameter.name and p.role in _USES]
     if parameter.role is ParameterRole.LIST:
         document["schema"] = {"type": "array", "items": document["schema"], "minItems": 1}
         document |= {"style": "form", "explode": True}

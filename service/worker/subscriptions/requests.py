@@ -81,7 +81,7 @@ def asked_of_message(reads: KnownViews, message: dict[str, Any], principal: Prin
 
 
 def _own(route: ViewRoute) -> set[str]:
-    return {parameter.name for parameter in route.info.parameters}
+    return {parameter.name for parameter in route.info.given}
 
 
 def _without(query: bytes, names: set[str]) -> tuple[bytes, dict[str, str]]:
