@@ -80,7 +80,7 @@ def test_an_identity_is_a_finding_where_views_need_more(stories: Database, tmp_p
 def test_the_index_that_is_recommended_can_be_made(
     database: Database, tmp_path: Path, table: str, columns: tuple[str, ...], sqls: tuple[str, ...]
 ) -> None:
-    """Where a table has an index of the simplest name, too, as after an earlier recommendation."""
+    """An index of the simplest name does not prevent it: an earlier recommendation may have been followed."""
     first, *others = (f'"{column}" int NOT NULL' for column in columns)
     database.execute(f"CREATE TABLE {table} ({first} PRIMARY KEY, {', '.join(others)})")
     name = table.replace('"', "")
