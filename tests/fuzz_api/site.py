@@ -11,7 +11,7 @@ import psycopg
 from service.demo.loading import create_tables
 from service.demo.postgres_server import EmbeddedPostgres
 from service.demo.views import VIEWS
-from tests.fixtures.postgres import empty_database
+from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.service import RunningService, running_service
 
 DATA = """
@@ -47,12 +47,19 @@ _QUERIES = [
 
 
 @contextmanager
-def site(server: EmbeddedPostgres, directory: Path) -> Iterator[RunningService]:
-    """The service for the length of a block."""
+def demo_database(server: EmbeddedPostgres) -> Iterator[Database]:
+    """A database of the demo's tables with few rows, for the length of a block."""
     with empty_database(server) as database:
         with psycopg.connect(database.url, autocommit=True) as connection:
             create_tables(connection)
             connection.execute(DATA)
+        yield database
+
+
+@contextmanager
+def site(server: EmbeddedPostgres, directory: Path) -> Iterator[RunningService]:
+    """The service for the length of a block."""
+    with demo_database(server) as database:
         views = {view.name: view.sql.strip() for view in VIEWS}
         settings = {"subscriptions": {"poll_s": 0.2}, "adhoc": {"enabled": True}}
         with running_service(directory, database.url, views, **settings) as service:

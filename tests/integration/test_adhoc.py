@@ -11,12 +11,11 @@ import httpx
 import psycopg
 import pytest
 
-from service.demo.loading import create_tables
 from service.demo.postgres_server import EmbeddedPostgres
 from service.demo.views import VIEWS
-from tests.fixtures.postgres import Database, empty_database
+from tests.fixtures.postgres import Database
 from tests.fixtures.service import HTTP, RunningService, running_service, until
-from tests.fuzz_api.site import DATA
+from tests.fuzz_api.site import demo_database
 
 pytestmark = pytest.mark.postgres
 
@@ -65,10 +64,7 @@ _GAPS = [" ", " ", " ", "\n", "\t ", " /* it's a /comment */ ", " -- 'so\n"]
 
 @pytest.fixture(scope="module")
 def database(postgres_server: EmbeddedPostgres) -> Iterator[Database]:
-    with empty_database(postgres_server) as site:
-        with psycopg.connect(site.url, autocommit=True) as connection:
-            create_tables(connection)
-            connection.execute(DATA)
+    with demo_database(postgres_server) as site:
         yield site
 
 
