@@ -186,18 +186,18 @@ def square_root(a: str) -> str:
     if len(a) > _MAX_ROOT_DIGITS:
         raise EvaluationError(f"not computed: the square root of more than {_MAX_ROOT_DIGITS} digits")
     scale = min(max(numeric.root_scale(value), scale_of(a), 0), _MAX_DISPLAY_SCALE)
-    return render(_root(value, scale))
+    return render(root(value, scale))
 
 
-def _root(value: Decimal, scale: int) -> Decimal:
+def root(value: Decimal, scale: int) -> Decimal:
     """The square root, rounded half away from zero to `scale` decimals."""
     context = Context(prec=max(value.adjusted() // 2, 0) + scale + 5, Emax=EXACT.Emax, Emin=EXACT.Emin)
-    root = numeric.truncate_to(value.sqrt(context), scale)
+    found = numeric.truncate_to(value.sqrt(context), scale)
     unit = EXACT.scaleb(Decimal(1), -scale)
-    if EXACT.multiply(root, root) > value:  # It was rounded up to a number of so many decimals.
-        root = EXACT.subtract(root, unit)
-    tie = EXACT.add(root, EXACT.multiply(unit, Decimal("0.5")))
-    return root if EXACT.multiply(tie, tie) > value else EXACT.add(root, unit)
+    if EXACT.multiply(found, found) > value:  # It was rounded up to a number of so many decimals.
+        found = EXACT.subtract(found, unit)
+    tie = EXACT.add(found, EXACT.multiply(unit, Decimal("0.5")))
+    return found if EXACT.multiply(tie, tie) > value else EXACT.add(found, unit)
 
 
 def _special_product(a: str, b: str) -> str:

@@ -17,6 +17,7 @@ sum, avg of a float            x, count of x                        x, by its te
 sum, avg of an interval        x, count of x                        x, by its text
 bool_and, bool_or              count of TRUE, count of FALSE        --
 min, max                       x, count of x                        x, by its text
+stddev, variance               x, count of x                        x, by its text
 DISTINCT of one argument       x, count of x                        x, by its text
 lists                          columns, count of rows               the columns, by their texts
 =============================  ===================================  =====================================
@@ -35,6 +36,7 @@ from dataflow.functions.mysql_numbers import scale_of
 from dataflow.ops.aggregate_accumulator import Accumulator
 from dataflow.ops.aggregate_decimals import CutIntegerAverage, CutNumericAverage
 from dataflow.ops.aggregate_lists import ListKind, ValueList
+from dataflow.ops.aggregate_spreads import NumericSpread
 from dataflow.ops.aggregate_sums import (
     BigintSum,
     CountRows,
@@ -81,16 +83,25 @@ def accumulator_factory(call: AggregateCall) -> Factory:
             return _extreme(argument_of(call).type, upwards=False)
         case AggregateFunction.MAX:
             return _extreme(argument_of(call).type, upwards=True)
-        case AggregateFunction.BOOL_AND:
-            return lambda: Truths(True)
-        case AggregateFunction.BOOL_OR:
-            return lambda: Truths(False)
+        case AggregateFunction.STDDEV_SAMP | AggregateFunction.STDDEV_POP as function:
+            return _spread(call, sample=function is AggregateFunction.STDDEV_SAMP, root=True)
+        case AggregateFunction.VAR_SAMP | AggregateFunction.VAR_POP as function:
+            return _spread(call, sample=function is AggregateFunction.VAR_SAMP, root=False)
+        case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR as function:
+            return lambda: Truths(function is AggregateFunction.BOOL_AND)
         case AggregateFunction.STRING_AGG | AggregateFunction.ARRAY_AGG:
             return _list(call)
         case AggregateFunction.JSON_AGG | AggregateFunction.JSONB_AGG:
             return _list(call)
         case AggregateFunction.JSON_OBJECT_AGG | AggregateFunction.JSONB_OBJECT_AGG:
             return _list(call)
+
+
+def _spread(call: AggregateCall, *, sample: bool, root: bool) -> Factory:
+    argument = argument_of(call).type
+    if not argument.is_integer and not argument.is_decimal:
+        raise ValueError(f"{call.function.value.upper()} of {argument.sql} is not maintained incrementally")
+    return _distinct(call, lambda: NumericSpread(sample, root))
 
 
 def _list(call: AggregateCall) -> Factory:

@@ -21,7 +21,7 @@ from dataflow.sizing import BUCKET_BYTES, NUMBER_BYTES
 from dataflow.types import Value
 from dataflow.types.floats import float4
 
-_SPECIAL = ("NaN", "Infinity", "-Infinity")
+SPECIAL = ("NaN", "Infinity", "-Infinity")
 _INT8_MAX = 2**63 - 1
 #: Months, days and microseconds of an interval.
 _MOST = (2**31 - 1, 2**31 - 1, _INT8_MAX)
@@ -152,7 +152,7 @@ class NumericSum:
     def add_partial(self, value: Value, count: int, times: int) -> None:
         if value is None:
             return
-        if value in _SPECIAL:
+        if value in SPECIAL:
             self.special[value] = self.special.get(value, 0) + count * times
         else:
             scale = numeric.scale_of(value)
@@ -222,7 +222,7 @@ class FloatSum:
     def add_partial(self, value: Value, count: int, times: int) -> None:
         if value is None:
             return
-        if value in _SPECIAL:
+        if value in SPECIAL:
             self.special[value] = self.special.get(value, 0) + count * times
         else:
             self.count += count * times

@@ -35,6 +35,10 @@ def state_of(call: AggregateCall) -> CallState:
             return CallState.VALUES if by_value else CallState.SUM
         case AggregateFunction.MIN | AggregateFunction.MAX:
             return CallState.VALUES
+        case AggregateFunction.STDDEV_SAMP | AggregateFunction.STDDEV_POP:
+            return CallState.VALUES
+        case AggregateFunction.VAR_SAMP | AggregateFunction.VAR_POP:
+            return CallState.VALUES
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
             return CallState.TRUTHS
         case AggregateFunction.STRING_AGG | AggregateFunction.ARRAY_AGG:

@@ -105,6 +105,8 @@ POSTGRES = Dialect(
         *(("count({distinct}{any})", INT),) * 3,
         *(("sum({distinct}{int})", NUM),) * 3,
         *(("avg({distinct}{int.})", NUM),) * 2,
+        ("stddev({distinct}{int.})", NUM),
+        ("var_pop({int.})", NUM),
         ("min({x})", SAME),
         ("max({x})", SAME),
         ("max({x})", SAME),

@@ -12,13 +12,14 @@ LONG = "é" * 31 + "xy" + "é" * 5
 VIEWS = {
     "reserved": 'SELECT id, "order" FROM "user"."select" WHERE id = :id',
     "whole": 'SELECT count(*) AS n FROM "user"."select"',
-    # No plan keeps a variance.
-    "refreshed": 'SELECT var_pop("order") > 0 AS spread, max("order") AS most FROM "user"."select" WHERE id = :id',
+    # No plan keeps a variance of floats.
+    "refreshed": 'SELECT var_pop("order"::float8) > 0 AS spread, max("order") AS most FROM "user"."select"'
+    " WHERE id = :id",
     "without_columns": "SELECT count(*) AS n FROM zero",
     "long_alias": f'SELECT id, note AS "{LONG}" FROM notes WHERE id = :id',
     "long_alias_inside": f'SELECT max(s."{LONG}") AS note FROM (SELECT id, note AS "{LONG}z" FROM notes) s'
     " WHERE s.id = :id",
-    "long_column": f'SELECT "{LONG}", var_pop(id) > 0 AS spread FROM long WHERE id = :id GROUP BY "{LONG}"',
+    "long_column": f'SELECT "{LONG}", var_pop(id::float8) > 0 AS spread FROM long WHERE id = :id GROUP BY "{LONG}"',
 }
 
 

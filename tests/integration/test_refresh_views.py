@@ -17,7 +17,7 @@ THREAD = (
     " WHERE NOT c.deleted) SELECT id, body, depth FROM thread ORDER BY depth, id"
 )
 #: One key's story is its own; what is not shown does not count.
-VARIANCE = "SELECT count(*) AS n, var_pop(score) AS spread FROM comments WHERE story = :story AND NOT deleted"
+VARIANCE = "SELECT count(*) AS n, var_pop(score::float8) AS spread FROM comments WHERE story = :story AND NOT deleted"
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def test_a_function_that_writes_fails_and_changes_nothing(service: RunningServic
 
 def test_a_registered_view_in_from(service: RunningService) -> None:
     put(service, "kept", "SELECT id, story, score FROM comments WHERE NOT deleted")
-    put(service, "reader", "SELECT story, var_pop(score) AS spread FROM kept GROUP BY story ORDER BY story")
+    put(service, "reader", "SELECT story, var_pop(score::float8) AS spread FROM kept GROUP BY story ORDER BY story")
     assert len(service.rows("reader")) == 3
     in_use = service.call("DELETE", "/v1/catalog/views/kept")
     assert in_use.status_code == 409
@@ -276,14 +276,14 @@ def test_what_explain_says(service: RunningService) -> None:
 
 def test_another_definition_of_a_view_that_is_read(service: RunningService, database: Database) -> None:
     database.execute("CREATE VIEW shown AS SELECT story, score FROM comments WHERE NOT deleted")
-    put(service, "spread", "SELECT var_pop(score) AS spread, count(*) AS n FROM shown WHERE story = :story")
+    put(service, "spread", "SELECT var_pop(score::float8) AS spread, count(*) AS n FROM shown WHERE story = :story")
     assert service.rows("spread", story=1)[0]["n"] == 5
     database.execute("CREATE OR REPLACE VIEW shown AS SELECT story, score FROM comments WHERE score > 100")
     until(lambda: service.read("spread", story=1).json().get("rows", [{}])[0].get("n") == 0)
     database.execute("UPDATE comments SET score = 200 WHERE id = 1")
     assert service.read("spread", headers=fresh(database), story=1).json()["rows"][0]["n"] == 1
     put(service, "base", "SELECT story, score FROM comments")
-    put(service, "reader", "SELECT var_pop(score) AS spread, count(*) AS n FROM base")
+    put(service, "reader", "SELECT var_pop(score::float8) AS spread, count(*) AS n FROM base")
     assert service.rows("reader")[0]["n"] == 15
     assert service.put("base", "SELECT story, score FROM comments WHERE story = 0").status_code == 202
     until(lambda: service.rows("reader")[0]["n"] == 5)

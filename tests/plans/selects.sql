@@ -339,3 +339,18 @@ view an_order_ends_with_a_unique_key
   lookup of a part: SELECT t."id", t."title", t."author", t."created_at" FROM public.stories t WHERE t."author" = $1::text ORDER BY t."created_at" DESC, t."id" FETCH FIRST 10 ROWS WITH TIES
     warning: no index of public.stories begins with author, then created_at: each part is sorted anew
 */
+
+-- view: spread_of_an_author
+SELECT author, stddev(score), var_pop(rating) FROM stories WHERE author = :author GROUP BY author;
+/*
+view spread_of_an_author
+  incremental, partial: Each key is filled by its first read, by the lookups below.
+  parameters: :author = author
+  columns: author, stddev_samp(score) AS stddev, var_pop(rating) AS var_pop
+  select
+    columns author, stddev_samp(score), var_pop(rating)
+    aggregate by author: stddev_samp(score), var_pop(rating)
+      materialized by author
+      table public.stories (author, score, rating)
+  lookup: SELECT t."author", t."score", count(t."score"), t."rating", count(t."rating"), count(*) FROM public.stories t WHERE t."author" = ANY($1::text[]) GROUP BY t."author", t."score", t."rating", (t."rating")::text COLLATE "C"
+*/

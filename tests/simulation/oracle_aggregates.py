@@ -2,21 +2,30 @@
 
 from collections.abc import Sequence
 from functools import cmp_to_key
-from math import fsum
+from math import fsum, isqrt
 
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, CallOrder
 from dataflow.types import Row, Value
 from tests.simulation.oracle_values import (
     ERROR,
     FLOATS,
+    SPECIAL,
     boolean,
     compile_scalar,
     divide_numeric,
     normal_of,
     order_of,
+    parse_numeric,
+    print_numeric,
     sum_numeric,
 )
 
+SPREADS = (
+    AggregateFunction.STDDEV_SAMP,
+    AggregateFunction.STDDEV_POP,
+    AggregateFunction.VAR_SAMP,
+    AggregateFunction.VAR_POP,
+)
 LISTS = (AggregateFunction.STRING_AGG, AggregateFunction.ARRAY_AGG)
 
 
@@ -106,6 +115,8 @@ class CompiledCall:
             return self.sum([(value, weight) for value, weight, _ in values])
         if self.function is AggregateFunction.AVG:
             return self.average(values)
+        if self.function in SPREADS:
+            return self.spread([value for value, weight, _ in values for _ in range(weight)])
         if self.function in (AggregateFunction.BOOL_AND, AggregateFunction.BOOL_OR):
             every = self.function is AggregateFunction.BOOL_AND
             return boolean((all if every else any)(value == "t" for value, _, _ in values))
@@ -121,6 +132,26 @@ class CompiledCall:
         if self.argument_type is not None and self.argument_type.name in FLOATS:
             return repr(fsum(float(value) for value, weight in weighted for _ in range(weight)))
         return sum_numeric(weighted)
+
+    def spread(self, values: list[str]) -> Value:
+        """STDDEV or VARIANCE of at least one integer or numeric."""
+        sample = self.function in (AggregateFunction.STDDEV_SAMP, AggregateFunction.VAR_SAMP)
+        if len(values) <= sample:
+            return None
+        if any(value in SPECIAL for value in values):
+            return "NaN"
+        parsed = [parse_numeric(value) for value in values]
+        scale = max(s for _, s in parsed)
+        units = [n * 10 ** (scale - s) for n, s in parsed]
+        above = len(units) * sum(n * n for n in units) - sum(units) ** 2
+        if not above:
+            return "0"
+        variance = divide_numeric(print_numeric(above, 2 * scale), len(units) * (len(units) - sample))
+        if self.function in (AggregateFunction.VAR_SAMP, AggregateFunction.VAR_POP):
+            return variance
+        n, decimals = parse_numeric(variance)
+        # Twice the root in units of the last decimal, cut, decides how to round.
+        return print_numeric((isqrt(4 * n * 10**decimals) + 1) // 2, decimals)
 
     def average(self, values: list[tuple[str, int, int]]) -> str:
         """AVG of at least one value."""

@@ -154,6 +154,7 @@ SELECT string_agg(tag, ',' ORDER BY tag) FROM tags WHERE story_id = :s;
 SELECT string_agg(DISTINCT tag, ',' ORDER BY tag DESC) FROM tags;
 SELECT array_agg(id ORDER BY score NULLS FIRST, id DESC), array_agg(title ORDER BY id) FILTER (WHERE removed) FROM stories;
 SELECT author_id, array_agg(DISTINCT score ORDER BY score) FROM stories GROUP BY author_id;
+SELECT stddev(score), stddev_pop(score), variance(score), var_pop(score) FROM stories WHERE author_id = :a;
 SELECT bool_and(removed), bool_or(removed), every(score > 0) FROM stories WHERE author_id = :a;
 SELECT author_id, bool_or(score > 1) AS some FROM stories GROUP BY author_id HAVING bool_and(NOT removed);
 SELECT MIN(DISTINCT score), MAX(at), MIN(at), MAX(mood) FROM stories, comments, users WHERE stories.id = comments.story_id AND users.id = comments.user_id;

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.plan.expressions import BOOL, INT8, used_columns
+from dataflow.plan.expressions import BOOL, INT8, NUMERIC, used_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, CallOrder
 from dataflow.plan.result_types import average_type, sum_type, summable
 from dataflow.scalar import Literal, Scalar
@@ -15,9 +15,11 @@ from dataflow.sql.expressions.cast_types import TEXT, UNKNOWN
 from dataflow.sql.syntax.spans import span_of
 
 #: The parser may take these for functions of any other kind.
-NAMES = frozenset({*(f.value for f in AggregateFunction), "every"})
+NAMES = frozenset({*(f.value for f in AggregateFunction), "every", "stddev", "variance"})
 _FUNCTIONS = {f.value: f for f in AggregateFunction if f is not AggregateFunction.COUNT_ROWS}
 _FUNCTIONS["every"] = AggregateFunction.BOOL_AND
+_FUNCTIONS["stddev"] = AggregateFunction.STDDEV_SAMP
+_FUNCTIONS["variance"] = AggregateFunction.VAR_SAMP
 _ARGUMENTS = {
     AggregateFunction.STRING_AGG: 2,
     AggregateFunction.JSON_OBJECT_AGG: 2,
@@ -35,8 +37,17 @@ _COUNTING_NULLS = frozenset(
 )
 #: The order of the rows makes a difference.
 _ORDERED = _COUNTING_NULLS | {AggregateFunction.STRING_AGG}
+#: Of floats, the server's depend on the order of the rows.
+_SPREADS = frozenset(
+    {
+        AggregateFunction.STDDEV_SAMP,
+        AggregateFunction.STDDEV_POP,
+        AggregateFunction.VAR_SAMP,
+        AggregateFunction.VAR_POP,
+    }
+)
 #: Counting a value twice makes a difference.
-_COUNTING = _ORDERED | {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
+_COUNTING = _ORDERED | _SPREADS | {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
 
 
 def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
@@ -94,6 +105,15 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
             return functions.condition(argument)
         case (
+            AggregateFunction.STDDEV_SAMP
+            | AggregateFunction.STDDEV_POP
+            | AggregateFunction.VAR_SAMP
+            | AggregateFunction.VAR_POP
+        ):
+            if not sql_type.is_integer and not sql_type.is_decimal:
+                raise UnsupportedQuery(f"{name} of {sql_type.sql} is not kept up to date.")
+            return argument
+        case (
             AggregateFunction.COUNT_ROWS
             | AggregateFunction.COUNT
             | AggregateFunction.SUM
@@ -149,6 +169,10 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
             return average_type(argument)
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
             return BOOL
+        case AggregateFunction.STDDEV_SAMP | AggregateFunction.STDDEV_POP:
+            return NUMERIC
+        case AggregateFunction.VAR_SAMP | AggregateFunction.VAR_POP:
+            return NUMERIC
         case AggregateFunction.ARRAY_AGG:
             return _array_type(argument)
         case AggregateFunction.JSON_AGG | AggregateFunction.JSON_OBJECT_AGG:

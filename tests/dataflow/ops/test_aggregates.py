@@ -50,6 +50,14 @@ CASES += [
     (AggregateFunction.AVG, INTERVAL, INTERVAL, INTERVALS),
     (AggregateFunction.MAX, NUMERIC, NUMERIC, DECIMALS),
     (AggregateFunction.MIN, DOUBLE, DOUBLE, FLOATS),
+    (AggregateFunction.STDDEV_SAMP, INT, NUMERIC, INTEGERS),
+    (AggregateFunction.STDDEV_SAMP, NUMERIC, NUMERIC, DECIMALS),
+    (AggregateFunction.STDDEV_POP, INT, NUMERIC, INTEGERS),
+    (AggregateFunction.STDDEV_POP, NUMERIC, NUMERIC, DECIMALS),
+    (AggregateFunction.VAR_SAMP, INT, NUMERIC, INTEGERS),
+    (AggregateFunction.VAR_SAMP, NUMERIC, NUMERIC, DECIMALS),
+    (AggregateFunction.VAR_POP, INT, NUMERIC, INTEGERS),
+    (AggregateFunction.VAR_POP, NUMERIC, NUMERIC, DECIMALS),
     (AggregateFunction.BOOL_AND, BOOL, BOOL, TRUTHS),
     (AggregateFunction.BOOL_OR, BOOL, BOOL, TRUTHS),
 ]
@@ -85,6 +93,16 @@ def test_a_sum_prints_with_the_largest_scale_that_is_left() -> None:
     assert state.result() == "4.75"
     state.add("2.25", -1)
     assert state.result() == "2.5"
+
+
+def test_a_variance_of_long_numbers_is_not_computed_while_they_are_there() -> None:
+    state = empty(AggregateFunction.VAR_POP, NUMERIC, NUMERIC)
+    for value in ("1.5", "2", "1" * 6000):
+        state.add(value, 1)
+    with pytest.raises(EvaluationError, match="not computed"):
+        state.result()
+    state.add("1" * 6000, -1)
+    assert state.result() == "0.06250000000000000000"
 
 
 def test_a_partial_sum_counts_its_values() -> None:

@@ -104,6 +104,7 @@ def listed(
 
 
 COMMA = Literal(",", TEXT)
+SPREADS = (F.STDDEV_SAMP, F.STDDEV_POP, F.VAR_SAMP, F.VAR_POP)
 CASES = [
     Case(AggregateCall(F.COUNT_ROWS, None, BIGINT), "count(*)"),
     simple(F.COUNT, "i", BIGINT),
@@ -123,6 +124,8 @@ CASES = [
     simple(F.AVG, "h"),
     simple(F.AVG, "r", base("float8")),
     *(simple(function, name) for function in (F.MIN, F.MAX) for name in "ilnmfhrvtcespd"),
+    *(simple(function, name, NUMERIC) for function in SPREADS for name in "ilnmo"),
+    *(simple(function, name, NUMERIC, distinct=True) for function in SPREADS for name in "im"),
     simple(F.BOOL_AND, "b"),
     simple(F.BOOL_OR, "b"),
     *(simple(F.COUNT, name, BIGINT, distinct=True) for name in "inmfhrvbtcespduyo"),

@@ -58,6 +58,10 @@ def _sums(name: str, type_of: TypeOf) -> Iterator[Subject]:
             yield _subject(function, name, f"{function}(x)", _aggregated(call))
             if function == "sum" and name != "interval":
                 yield _subject("sum over", name, _running("sum"), _windowed(call))
+    if name in ("int2", "int4", "int8", "numeric"):
+        for function in ("stddev_samp", "stddev_pop", "var_samp", "var_pop"):
+            call = AggregateCall(AggregateFunction(function), argument, type_of("numeric"))
+            yield _subject(function, name, f"{function}(x)", _aggregated(call))
     if name in _FLOATS:
         call = AggregateCall(AggregateFunction.SUM, argument, type_of(name))
         compute = _aggregated(call)
