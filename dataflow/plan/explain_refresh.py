@@ -7,6 +7,7 @@ Not here: views with an incremental plan (`engine.explain`).
 from collections.abc import Iterator
 from typing import Any
 
+from dataflow.plan.identity_uses import identity_uses
 from dataflow.plan.outline import label
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.plan.render import bare, describe
@@ -58,6 +59,7 @@ def _lines(view: RefreshView, catalog: Catalog) -> Iterator[str]:
     for read in view.reads:
         yield f"stale after a change of {read.table}"
         yield from (f"  {condition}" for condition in _conditions(read, view, catalog))
+    yield from (use.text for use in identity_uses(view, catalog))
 
 
 def _conditions(read: TableRead, view: RefreshView, catalog: Catalog) -> Iterator[str]:

@@ -18,7 +18,8 @@ from dataflow.plan.nodes import (
     inputs_of,
     passed_through,
 )
-from dataflow.schema import Catalog
+from dataflow.plan.refresh import RefreshView, TableRead
+from dataflow.schema import Catalog, Table
 from dataflow.types import Columns
 
 
@@ -29,8 +30,9 @@ class IdentityUse:
     table: str
     #: Names of the identity's columns.
     identity: tuple[str, ...]
-    #: Names of columns that would have to be in the identity for its keys to be evicted; the rows are materialized for
-    #: want of them. None: they are materialized for a join in any case, or keys are evicted.
+    #: Names of columns that would have to be in the identity for only a row's own keys to be evicted; for want of them
+    #: rows are materialized, or other keys are evicted too. None: rows are materialized for a join in any case, or only
+    #: their keys are evicted.
     missing: tuple[str, ...] | None
     #: Keys are evicted, and nothing is materialized.
     evicts: bool
@@ -39,18 +41,34 @@ class IdentityUse:
     def text(self) -> str:
         """One line of an explanation."""
         known = f"({', '.join(self.identity)})"
-        if self.evicts:
-            return f"old rows of {self.table}: an update evicts the keys that {known} tells"
         if self.missing is None:
+            if self.evicts:
+                return f"old rows of {self.table}: an update evicts the keys that {known} tells"
             return f"old rows of {self.table}: found by {known} in the input of the join"
         wider = f"({', '.join((*self.identity, *self.missing))})"
+        if self.evicts:
+            return (
+                f"old rows of {self.table}: an update or delete evicts all keys that may be its row's; one key with a "
+                f"replica identity of {wider}"
+            )
         spared = f"; not needed with a replica identity of {wider}" if self.missing else ""
         return f"old rows of {self.table}: materialized, found by {known}{spared}"
 
 
-def identity_uses(view: View, catalog: Catalog) -> list[IdentityUse]:
-    """Returns every use in a plan, each once."""
+def identity_uses(view: View | RefreshView, catalog: Catalog) -> list[IdentityUse]:
+    """Returns every use in a plan, each once. One of a refreshed view is a read whose key the identity lacks."""
+    if isinstance(view, RefreshView):
+        return list(dict.fromkeys(use for read in view.reads for use in _refreshed(read, catalog.tables[read.table])))
     return list(dict.fromkeys(_uses(view.relation, view.key_columns, catalog)))
+
+
+def _refreshed(read: TableRead, table: Table) -> Iterator[IdentityUse]:
+    missing = [column for column, _ in read.keys if column not in (table.identity or ())]
+    if table.identity and missing:
+        names = [column.name for column in table.columns]
+        yield IdentityUse(
+            table.name, tuple(names[i] for i in table.identity), tuple(names[i] for i in missing), evicts=True
+        )
 
 
 def _uses(relation: Relation, columns: Columns, catalog: Catalog) -> Iterator[IdentityUse]:

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from dataflow.engine.explain import Explanation
+from dataflow.plan.explain_refresh import explain_text
 from dataflow.plan.identity_uses import identity_uses
 from dataflow.plan.nodes import Block, Chain
-from dataflow.schema import Catalog
+from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead
+from dataflow.schema import Catalog, SqlType
 from dataflow.sql import plan_view
 from tests.plans.news_site import CATALOG
 
@@ -54,6 +56,24 @@ def test_uses(sql: str, expected: list[str]) -> None:
     assert sorted(texts(sql)) == expected
     lines = list(Explanation(plan_view("v", sql, BY_KEY), BY_KEY).lines())
     assert [line for line in lines if line.startswith("old rows")] == texts(sql)
+
+
+@pytest.mark.parametrize(("identity", "spared"), [(("id",), False), (("id", "author"), True), (None, True)])
+def test_a_refreshed_view_needs_the_columns_of_its_key(identity: tuple[str, ...] | None, spared: bool) -> None:
+    """Without them, any of its keys may be the old row's."""
+    stories = CATALOG.tables["public.stories"]
+    ordinals = None if identity is None else tuple(map(stories.ordinal, identity))
+    catalog = Catalog({stories.name: replace(stories, identity=ordinals)})
+    author = stories.ordinal("author")
+    read = TableRead(stories.name, frozenset({author}), None, ((author, 0),))
+    text = SqlType("text", "text")
+    view = RefreshView("v", "SELECT …", (RefreshParameter("a", text),), (("n", text),), (read,), "GROUPING SETS.")
+    expected = (
+        "old rows of public.stories: an update or delete evicts all keys that may be its row's; one key with a replica "
+        "identity of (id, author)"
+    )
+    assert [use.text for use in identity_uses(view, catalog)] == ([] if spared else [expected])
+    assert (expected in explain_text(view, catalog)) is not spared
 
 
 def test_whole_old_rows_need_nothing() -> None:
