@@ -13,13 +13,14 @@ from cdc.postgres.names import quote_identifier
 from dataflow.engine.explain import Explanation
 from dataflow.plan.identity_uses import identity_uses
 from dataflow.plan.nodes import View
+from dataflow.plan.table_access import chain_of
 from dataflow.schema import Catalog, Table
 from service.engine.builds.requirements import missing_requirement
 from service.engine.databases.drivers import open_upstream, stream_findings
 from service.engine.upstream.results import Finding, UpstreamError
 from service.engine.upstream.upstream import UpstreamSession
 from service.engine.views.planner import Planning, TableChecks, reason_of
-from service.engine.views.registry import Definition, Origin, ViewOptions, ViewPlan
+from service.engine.views.registry import Definition, Origin, Tier, ViewOptions, ViewPlan
 from service.engine.views.tables import TableRefusedError
 from service.ground.errors import ApiError
 from service.settings.sections import ViewSettings
@@ -105,11 +106,19 @@ def _spark(settings: Settings) -> list[Finding]:
 async def _plans(
     session: UpstreamSession, catalog: Catalog, views: Iterable[ViewSettings], found: Examination
 ) -> list[ViewPlan]:
-    """The plans of the views that have one; the others are findings."""
+    """The plans of the views that have one; the others are findings, and so are tables for which views expire.
 
-    async def nothing_refused(_: UpstreamSession, __: Iterable[str]) -> dict[str, TableRefusedError]:
-        return {}
+    Other problems of tables do not change plans: they are assumed to be repaired.
+    """
+    not_streamed: dict[str, Finding] = {}
 
+    async def not_followed(session: UpstreamSession, tables: Iterable[str]) -> dict[str, TableRefusedError]:
+        checked = await session.check_tables(tables)
+        new = {f.table: f for f in checked if f.code == "not_streamed" and f.fatal and f.table is not None}
+        not_streamed.update(new)
+        return {table: TableRefusedError(f.reason, f.fix, streamed=False) for table, f in new.items()}
+
+    checks = TableChecks(not_followed)
     registered = {view.name: view.sql for view in views}
     plans = []
     for view in views:
@@ -118,9 +127,16 @@ async def _plans(
         definition = Definition(view.name, view.sql, Origin.CONFIG, options)
         known = Catalog(catalog.tables, catalog.search_path, catalog.views, others, catalog.text, catalog.dialect)
         try:
-            plans.append(await Planning(known, TableChecks(nothing_refused)).plan(session, definition))
+            plans.append(await Planning(known, checks).plan(session, definition))
         except ApiError as error:
             found.findings.append(Finding("view", f"View {view.name}: {reason_of(error)}"))
+        except TableRefusedError as error:
+            found.findings.append(Finding("view", f"View {view.name}: {error.reason}", error.hint))
+    for table, finding in not_streamed.items():
+        expiring = sorted(plan.view.name for plan in plans if plan.tier == Tier.TTL and table in plan.described)
+        if expiring:
+            reason = f"{finding.reason} Views of the tier ttl, whose answers expire: {', '.join(expiring)}."
+            found.findings.append(replace(finding, reason=reason, fatal=False))
     return plans
 
 
@@ -199,10 +215,12 @@ def _index_name(table: str, columns: list[str]) -> str:
 
 def _slow_lookups(plans: Iterable[ViewPlan], catalog: Catalog) -> list[Finding]:
     """Lookups that no index supports, each reported once."""
-    warnings: dict[str, None] = {}
+    warnings: dict[str, str] = {}
     for plan in plans:
         if isinstance(plan.view, View):
             explanation = Explanation(plan.view, catalog, whole=plan.whole)
             lookups = (*explanation.lookups(), *explanation.part_lookups())
-            warnings.update({lookup.warning: None for lookup in lookups if lookup.warning})
-    return [Finding("index", f"{text[0].upper()}{text[1:]}.", fatal=False) for text in warnings]
+            warnings.update({each.warning: chain_of(each.relation).table for each in lookups if each.warning})
+    return [
+        Finding("index", f"{text[0].upper()}{text[1:]}.", table=table, fatal=False) for text, table in warnings.items()
+    ]

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from service.command.diagnosis import Examination, examine
+from service.settings.stack import load_settings
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import command, environment
+from tests.fixtures.streams import run
 
 pytestmark = pytest.mark.postgres
 
@@ -19,11 +22,21 @@ WRONG = VIEW.format(name="wrong", sql="SELECT nothing FROM stories")
 
 
 def doctor(database: Database, directory: Path, views: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    config = str(configuration(database, directory, views))
+    return subprocess.run(
+        command("doctor", "--config", config, *arguments), capture_output=True, text=True, env=environment()
+    )
+
+
+def configuration(database: Database, directory: Path, views: str) -> Path:
     config = directory / "upquery.toml"
     config.write_text(f'[upstream]\nurl = "{database.url}"\n{views}')
-    return subprocess.run(
-        command("doctor", "--config", str(config), *arguments), capture_output=True, text=True, env=environment()
-    )
+    return config
+
+
+def examined(database: Database, directory: Path, views: str) -> Examination:
+    """Return the findings without starting a process."""
+    return run(examine(load_settings(configuration(database, directory, views))))
 
 
 @pytest.fixture
@@ -46,7 +59,7 @@ def test_json_has_all_of_it(stories: Database, tmp_path: Path) -> None:
     found = {finding["code"]: finding for finding in said["findings"]}
     assert found["replica_identity"]["table"] == "public.stories"
     assert "begins with title" in found["index"]["reason"]
-    assert not found["index"]["fatal"]
+    assert (found["index"]["table"], found["index"]["fatal"]) == ("public.stories", False)
     assert "nothing" in found["view"]["reason"]
     assert "within one heartbeat" in found["schema_changes"]["reason"]
     assert "CREATE EVENT TRIGGER" in found["schema_changes"]["fix"]
@@ -94,6 +107,22 @@ def test_the_index_that_is_recommended_can_be_made(
     database.execute(finding["fix"])
     said = json.loads(doctor(database, tmp_path, views, "--json").stdout)["findings"]
     assert [finding for finding in said if finding["code"] == "replica_identity"] == []
+
+
+def test_views_of_tables_that_are_not_streamed_expire(database: Database, tmp_path: Path) -> None:
+    """The finding is a warning, unless a view requires another tier."""
+    database.execute("CREATE TABLE days (id int PRIMARY KEY, day date) PARTITION BY RANGE (id)")
+    view = VIEW.format(name="day", sql="SELECT day FROM days WHERE id = :id")
+    said = examined(database, tmp_path, view)
+    assert said.healthy
+    (finding,) = [each for each in said.findings if each.code == "not_streamed"]
+    assert (finding.table, finding.fatal) == ("public.days", False)
+    assert "public.days is a partitioned table" in finding.reason
+    assert finding.reason.endswith(" Views of the tier ttl, whose answers expire: day.")
+    for tier in ("incremental", "refresh"):
+        (finding,) = [each for each in examined(database, tmp_path, f'{view}tier = "{tier}"\n').findings if each.fatal]
+        assert finding.code == "view"
+        assert "public.days is a partitioned table" in finding.reason
 
 
 def test_what_is_safe_is_fixed_when_asked(stories: Database, tmp_path: Path) -> None:
