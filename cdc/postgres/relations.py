@@ -14,7 +14,9 @@ from cdc.postgres.names import qualified_name
 _U32 = Struct("!I").unpack_from
 _U16 = Struct("!H").unpack_from
 _COLUMN_TYPE = Struct("!Ii").unpack_from
-_FULL, _PART_OF_KEY = ord("f"), 1
+_PART_OF_KEY = 1
+#: Values of ``pg_class.relreplident`` (PostgreSQL manual, 53.11); the remaining one is DEFAULT.
+_FULL, _NOTHING, _INDEX = "fni"
 #: OIDs of text and varchar, whose values print and compare alike.
 _STRINGS = frozenset((25, 1043))
 
@@ -29,13 +31,15 @@ class Relation:
     identity: tuple[int, ...] | None
     columns: tuple[str, ...]
     types: tuple[tuple[int, int], ...]
+    #: ``pg_class.relreplident``.
+    identity_kind: str
 
 
 def read_relation(data: bytes, at: int) -> Relation:
     oid = _U32(data, at)[0]
     schema, at = read_text(data, at + 4)
     table, at = read_text(data, at)
-    full = data[at] == _FULL
+    kind = chr(data[at])
     count = _U16(data, at + 1)[0]
     at += 3
     columns: list[str] = []
@@ -49,7 +53,7 @@ def read_relation(data: bytes, at: int) -> Relation:
         types.append(_COLUMN_TYPE(data, at))
         at += 8
     name = qualified_name(schema or "pg_catalog", table)
-    return Relation(oid, name, None if full else tuple(identity), tuple(columns), tuple(types))
+    return Relation(oid, name, None if kind == _FULL else tuple(identity), tuple(columns), tuple(types), kind)
 
 
 def read_text(data: bytes, at: int) -> tuple[str, int]:
@@ -64,7 +68,10 @@ def misfit(relation: Relation, name: str, layout: TableLayout) -> str | None:
     if relation.name != name:
         return f"{name} was renamed to {relation.name}."
     if relation.identity == ():
-        return identity_reason(name)
+        return (
+            f"{identity_reason(name, relation.identity_kind)} Run: ALTER TABLE {name} REPLICA IDENTITY FULL; -- "
+            "`upquery doctor` prints the least identity that suffices"
+        )
     return None
 
 
@@ -91,9 +98,19 @@ def same_type(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one == other or (one[0] in _STRINGS and other[0] in _STRINGS)
 
 
-def identity_reason(table: str) -> str:
-    """Return the sentence, with the remedy, for a table without a replica identity."""
-    return (
-        f"{table} has no primary key and no other replica identity, so a publication would make its updates and "
-        f"deletes fail. Run: ALTER TABLE {table} REPLICA IDENTITY FULL;"
-    )
+def identity_reason(table: str, kind: str, *, deferrable: bool | None = None) -> str:
+    """Return the sentence for a table without a replica identity; `kind` is its ``pg_class.relreplident``.
+
+    `deferrable`: whether it has a primary key, which is deferrable then; None if unknown.
+    """
+    if kind == _NOTHING:
+        reason = f"The replica identity of {table} is NOTHING"
+    elif kind == _INDEX:
+        reason = f"The index of the replica identity of {table} was dropped or is not valid"
+    elif deferrable:
+        reason = f"The primary key of {table} is DEFERRABLE, which excludes it from being the replica identity"
+    elif deferrable is None:
+        reason = f"{table} has no primary key, or one that is DEFERRABLE, and no other replica identity"
+    else:
+        reason = f"{table} has no primary key and no other replica identity"
+    return f"{reason}, so a publication would make its updates and deletes fail."

@@ -4,17 +4,14 @@ Not here: the checks themselves (`service.engine.databases`, `cdc.debezium.check
 (`service.command.cli`).
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 
-from cdc.postgres.names import quote_identifier
 from dataflow.engine.explain import Explanation
-from dataflow.plan.identity_uses import identity_uses
 from dataflow.plan.nodes import View
 from dataflow.plan.table_access import chain_of
-from dataflow.schema import Catalog, Table
+from dataflow.schema import Catalog
+from service.command.identity_advice import identity_findings, repaired, with_cost
 from service.engine.builds.requirements import missing_requirement
 from service.engine.databases.drivers import open_upstream, stream_findings
 from service.engine.upstream.results import Finding, UpstreamError
@@ -27,10 +24,6 @@ from service.settings.sections import ViewSettings
 from service.settings.stack import Settings
 from service.settings.transport import UPSTREAM_URL, transports
 
-#: Maximum length of a name in PostgreSQL (NAMEDATALEN).
-_NAME_BYTES = 63
-#: The last part of a qualified name: quoted or not.
-_LAST_PART = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))$')
 #: Findings whose fix changes how much is written into the log, and nothing else.
 SAFE = frozenset({"replica_identity"})
 
@@ -63,10 +56,13 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
             if settings.shard.of > 1:
                 found.findings += await session.check_streams(settings.shard.of)
             catalog = await session.load_catalog(view.sql for view in settings.views)
+            identities = await session.load_identities(catalog.tables)
+            catalog = repaired(catalog, identities)
             plans = await _plans(session, catalog, settings.views, found)
             tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))
             await _tables(session, tables, found, fix=fix)
-            _identities(plans, catalog, found)
+            found.findings = [with_cost(finding, catalog, identities) for finding in found.findings]
+            found.findings += identity_findings(plans, catalog, identities)
             found.findings += _slow_lookups(plans, catalog)
             layouts = await session.load_layouts(tables)
         found.findings += await stream_findings(settings, layouts, catalog.dialect)
@@ -156,61 +152,11 @@ async def _marks(session: UpstreamSession, found: Examination, *, fix: bool) -> 
 
 async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examination, *, fix: bool) -> None:
     for finding in await session.check_tables(tables):
-        if fix and finding.fatal and finding.code in SAFE and finding.table is not None:
-            await session.set_row_identity(finding.table)
+        if fix and finding.fatal and finding.code in SAFE:
+            await session.repair_identity(finding)
             found.fixed.append(finding)
         else:
             found.findings.append(finding)
-
-
-def _identities(plans: Iterable[ViewPlan], catalog: Catalog, found: Examination) -> None:
-    """Replaces findings about identities of some columns by their consequences for these views, if there are any."""
-    views: dict[str, dict[tuple[str, ...], list[str]]] = {}
-    for plan in plans:
-        for use in identity_uses(plan.view, catalog) if isinstance(plan.view, View) else ():
-            if use.missing is not None:
-                views.setdefault(use.table, {}).setdefault(tuple(use.missing), []).append(plan.view.name)
-    findings: list[Finding] = []
-    for finding in found.findings:
-        if finding.code != "replica_identity" or finding.fatal or finding.table is None:
-            findings.append(finding)
-        elif finding.table in views:
-            findings.append(_identity_finding(finding, catalog.tables[finding.table], views[finding.table]))
-    found.findings = findings
-
-
-def _identity_finding(finding: Finding, table: Table, views: dict[tuple[str, ...], list[str]]) -> Finding:
-    """Returns a finding with the views that materialize a table's rows, by the columns that its identity lacks."""
-    known = [table.columns[i].name for i in table.identity or ()]
-    parts = [
-        f"{', '.join(sorted(names))} (for want of {', '.join(columns) or 'all columns'})"
-        for columns, names in views.items()
-    ]
-    reason = (
-        f"The replica identity of {table.name} is ({', '.join(known)}), so rows of it are materialized to find old "
-        f"ones: {'; '.join(parts)}. The cost of another one is in docs/replica-identity.md."
-    )
-    wanted = [column for column in table.columns if any(column.name in columns for columns in views)]
-    if () in views or not all(column.not_null for column in wanted):
-        return replace(finding, reason=reason)
-    columns = [*known, *(column.name for column in wanted)]
-    index = quote_identifier(_index_name(table.name, columns))
-    listed = ", ".join(map(quote_identifier, columns))
-    fix = (
-        f"CREATE UNIQUE INDEX {index} ON {table.name} ({listed}); "
-        f"ALTER TABLE {table.name} REPLICA IDENTITY USING INDEX {index};"
-    )
-    return replace(finding, reason=reason, fix=fix)
-
-
-def _index_name(table: str, columns: list[str]) -> str:
-    """Returns a name that no index over other columns has been given here."""
-    parts = _LAST_PART.search(table)
-    assert parts is not None, table
-    name = "_".join(((parts[1] or parts[2]).replace('""', '"'), *columns, "identity"))
-    if len(name.encode()) <= _NAME_BYTES:
-        return name
-    return f"{name[:12]}_{sha256(name.encode()).hexdigest()[:12]}_identity"
 
 
 def _slow_lookups(plans: Iterable[ViewPlan], catalog: Catalog) -> list[Finding]:

@@ -21,6 +21,7 @@ from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
 from dataflow.types import Row
 from service.engine.upstream.held_snapshot import HeldSnapshots
+from service.engine.upstream.identities import TableIdentity
 from service.engine.upstream.named_snapshot import NamedSnapshots
 from service.engine.upstream.results import (
     UNLIMITED,
@@ -104,8 +105,12 @@ class UpstreamSession(Protocol):
         """Installs the marks (the finding ``schema_changes``)."""
         ...
 
-    async def set_row_identity(self, table: str) -> None:
-        """Makes the stream carry whole old rows of a table (the finding ``replica_identity``)."""
+    async def load_identities(self, tables: Iterable[str]) -> dict[str, TableIdentity]:
+        """Loads replica identities of these tables; nothing if views cannot save by other ones."""
+        ...
+
+    async def repair_identity(self, finding: Finding) -> None:
+        """Runs the remedy of a finding ``replica_identity``."""
         ...
 
     async def publish(self, tables: Iterable[str]) -> list[str]:

@@ -90,12 +90,10 @@ class FollowedTables:
             if finding.table is None:
                 continue
             if finding.code == "replica_identity" and self.settings.set_replica_identity:
-                await session.set_row_identity(finding.table)
+                await session.repair_identity(finding)
                 log.info("replica identity set to FULL", table=finding.table)
             elif not finding.fatal:
-                # What an identity costs is said of each view (`dataflow.plan.identity_uses`).
-                if finding.code != "replica_identity":
-                    self._warn(finding)
+                self._warn(finding)
             else:
                 refused.setdefault(finding.table, _refusal(finding))
         return refused

@@ -217,15 +217,24 @@ def test_keepalives_do_not_pass_a_transaction_in_part() -> None:
     assert made.position == 108
 
 
-def test_a_table_without_an_identity() -> None:
-    """The notice has the statement, once."""
+@pytest.mark.parametrize(
+    ("identity", "why"),
+    [
+        ("d", "public.items has no primary key, or one that is DEFERRABLE, and no other replica identity"),
+        ("n", "The replica identity of public.items is NOTHING"),
+        ("i", "The index of the replica identity of public.items was dropped or is not valid"),
+    ],
+)
+def test_a_table_without_an_identity(identity: str, why: str) -> None:
+    """The notice has the reason and the statement, once."""
     made = decoder()
     found = decode(
-        made, begin(), relation(identity="d", key=()), insert(*ROW), commit(), begin(), insert(*ROW), commit()
+        made, begin(), relation(identity=identity, key=()), insert(*ROW), commit(), begin(), insert(*ROW), commit()
     )
     assert [c for t in found for c in t.tables.values() if not c.overflow] == []
     (notice,) = made.take_notices()
     assert notice == SchemaNotice(NAME, notice.reason)
+    assert notice.reason.startswith(f"{why}, so a publication would make its updates and deletes fail.")
     assert "ALTER TABLE public.items REPLICA IDENTITY FULL;" in notice.reason
     (again,) = decode(made, begin(), relation(), insert(*ROW), commit())
     assert again.tables[NAME].added == [ROW]

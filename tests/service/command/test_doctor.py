@@ -1,16 +1,19 @@
 """``upquery doctor`` on a PostgreSQL."""
 
 import json
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from service.command.diagnosis import Examination, examine
+from service.engine.upstream.results import Finding
 from service.settings.stack import load_settings
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import command, environment
+from tests.fixtures.service import command, environment, until
 from tests.fixtures.streams import run
 
 pytestmark = pytest.mark.postgres
@@ -34,9 +37,20 @@ def configuration(database: Database, directory: Path, views: str) -> Path:
     return config
 
 
-def examined(database: Database, directory: Path, views: str) -> Examination:
+def found(database: Database, directory: Path, views: str) -> Examination:
     """Return the findings without starting a process."""
     return run(examine(load_settings(configuration(database, directory, views))))
+
+
+def identity_findings(database: Database, directory: Path, views: str) -> list[Finding]:
+    """Return those about replica identities."""
+    return [each for each in found(database, directory, views).findings if each.code == "replica_identity"]
+
+
+def statements(finding: Finding) -> list[str]:
+    """Return the statements of a remedy, one a line."""
+    assert finding.fix is not None
+    return finding.fix.splitlines()
 
 
 @pytest.fixture
@@ -49,35 +63,34 @@ def test_findings_are_a_table_with_what_repairs_them(stories: Database, tmp_path
     stories.execute("ALTER TABLE stories REPLICA IDENTITY NOTHING")
     said = doctor(stories, tmp_path, STORIES + BY_TITLE)
     assert said.returncode == 1, said.stderr
-    assert "REPLICA IDENTITY FULL" in said.stdout
+    assert "REPLICA IDENTITY DEFAULT" in said.stdout
     assert "1 problem prevents operation." in said.stdout
 
 
 def test_json_has_all_of_it(stories: Database, tmp_path: Path) -> None:
     said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE + WRONG, "--json").stdout)
     assert not said["healthy"], "one of the views is wrong"
-    found = {finding["code"]: finding for finding in said["findings"]}
-    assert found["replica_identity"]["table"] == "public.stories"
-    assert "begins with title" in found["index"]["reason"]
-    assert (found["index"]["table"], found["index"]["fatal"]) == ("public.stories", False)
-    assert "nothing" in found["view"]["reason"]
-    assert "within one heartbeat" in found["schema_changes"]["reason"]
-    assert "CREATE EVENT TRIGGER" in found["schema_changes"]["fix"]
-    assert not found["schema_changes"]["fatal"]
+    by_code = {finding["code"]: finding for finding in said["findings"]}
+    assert by_code["replica_identity"]["table"] == "public.stories"
+    assert "begins with title" in by_code["index"]["reason"]
+    assert (by_code["index"]["table"], by_code["index"]["fatal"]) == ("public.stories", False)
+    assert "nothing" in by_code["view"]["reason"]
+    assert "within one heartbeat" in by_code["schema_changes"]["reason"]
+    assert "CREATE EVENT TRIGGER" in by_code["schema_changes"]["fix"]
+    assert not by_code["schema_changes"]["fatal"]
 
 
 def test_an_identity_is_a_finding_where_views_need_more(stories: Database, tmp_path: Path) -> None:
     """The fix is the least identity; once it is set there is nothing to say."""
     stories.execute("ALTER TABLE stories ALTER title SET NOT NULL")
-    said = json.loads(doctor(stories, tmp_path, STORIES, "--json").stdout)["findings"]
-    assert [finding for finding in said if finding["code"] == "replica_identity"] == []
-    said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE, "--json").stdout)["findings"]
-    (finding,) = [finding for finding in said if finding["code"] == "replica_identity"]
-    assert not finding["fatal"]
-    assert " (for want of title)." in finding["reason"]
-    stories.execute(finding["fix"])
-    said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE, "--json").stdout)["findings"]
-    assert [finding for finding in said if finding["code"] == "replica_identity"] == []
+    assert identity_findings(stories, tmp_path, STORIES) == []
+    (finding,) = identity_findings(stories, tmp_path, STORIES + BY_TITLE)
+    assert not finding.fatal
+    assert "For want of title, rows are materialized to find old ones: by_title." in finding.reason
+    assert "CREATE INDEX CONCURRENTLY blocks no writes, and cannot run within a transaction." in finding.reason
+    assert "An index limits title to 2,704 bytes." in finding.reason
+    stories.execute(*statements(finding))
+    assert identity_findings(stories, tmp_path, STORIES + BY_TITLE) == []
 
 
 @pytest.mark.parametrize(
@@ -101,26 +114,75 @@ def test_the_index_that_is_recommended_can_be_made(
     views = "".join(
         f"[[views]]\nname = 'v{i}'\nsql = '''SELECT {sql.format(t=table)}'''\n" for i, sql in enumerate(sqls)
     )
-    said = json.loads(doctor(database, tmp_path, views, "--json").stdout)["findings"]
-    (finding,) = [finding for finding in said if finding["code"] == "replica_identity"]
-    assert "USING INDEX" in finding["fix"], finding
-    database.execute(finding["fix"])
-    said = json.loads(doctor(database, tmp_path, views, "--json").stdout)["findings"]
-    assert [finding for finding in said if finding["code"] == "replica_identity"] == []
+    (finding,) = identity_findings(database, tmp_path, views)
+    assert "USING INDEX" in statements(finding)[-1]
+    database.execute(*statements(finding))
+    assert identity_findings(database, tmp_path, views) == []
+
+
+def test_remains_of_the_recommended_index_are_dropped_first(stories: Database, tmp_path: Path) -> None:
+    """CREATE INDEX CONCURRENTLY leaves them if it fails."""
+    stories.execute("ALTER TABLE stories ALTER title SET NOT NULL")
+    (first,) = identity_findings(stories, tmp_path, BY_TITLE)
+    create, _ = statements(first)
+    with psycopg.connect(stories.url) as holder, psycopg.connect(stories.url, autocommit=True) as creator:
+        holder.execute("INSERT INTO stories VALUES (1, 'x')")
+        creator.execute("SET lock_timeout = '50ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            creator.execute(create)
+    (finding,) = identity_findings(stories, tmp_path, BY_TITLE)
+    drop, *others = statements(finding)
+    assert drop.startswith("DROP INDEX CONCURRENTLY public.stories_title_id_identity;")
+    assert others == statements(first)
+    stories.execute(*statements(finding))
+    assert identity_findings(stories, tmp_path, BY_TITLE) == []
+
+
+def test_an_index_of_the_user_s_own_is_used(stories: Database, tmp_path: Path) -> None:
+    """Whatever its name and the order of its columns; not one over fewer columns, or one that admits equal rows."""
+    stories.execute("ALTER TABLE stories ALTER title SET NOT NULL", "CREATE INDEX other ON stories (id, title)")
+    stories.execute('CREATE UNIQUE INDEX "My ""index""" ON stories (title, id)')
+    (finding,) = identity_findings(stories, tmp_path, BY_TITLE)
+    assert finding.fix == 'ALTER TABLE public.stories REPLICA IDENTITY USING INDEX "My ""index""";'
+    stories.execute(*statements(finding))
+    assert identity_findings(stories, tmp_path, BY_TITLE) == []
+
+
+def test_costs_in_the_log_are_estimated_once_there_are_statistics(stories: Database, tmp_path: Path) -> None:
+    """The database reports what it counted."""
+    stories.execute("ALTER TABLE stories ALTER title SET NOT NULL")
+    (finding,) = identity_findings(stories, tmp_path, BY_TITLE)
+    assert "FULL writes 1 to 88 times the log of an update" in finding.reason
+    stories.execute(
+        "INSERT INTO stories SELECT i, repeat('x', 19) FROM generate_series(1, 100) i",
+        "ANALYZE stories",
+        "SELECT pg_stat_reset()",
+        "UPDATE stories SET id = id + 1000",
+    )
+    (finding,) = until(
+        lambda: [f for f in identity_findings(stories, tmp_path, BY_TITLE) if "counts 0 " not in f.reason]
+    )
+    assert re.search(r"pg_stat_user_tables counts [\d.,]+ updates and deletes a second\.", finding.reason)
+    assert "adds about 20 bytes to the log of a delete, 24 to that of an update of its columns" in finding.reason
+    assert "94 for each entry of the new index (pg_stats)." in finding.reason
+    assert re.search(
+        r"FULL adds about 24 bytes to the log of each update or delete, [\d,]+ a second \(pg_stats, pg_class\)\.",
+        finding.reason,
+    )
 
 
 def test_views_of_tables_that_are_not_streamed_expire(database: Database, tmp_path: Path) -> None:
     """The finding is a warning, unless a view requires another tier."""
     database.execute("CREATE TABLE days (id int PRIMARY KEY, day date) PARTITION BY RANGE (id)")
     view = VIEW.format(name="day", sql="SELECT day FROM days WHERE id = :id")
-    said = examined(database, tmp_path, view)
+    said = found(database, tmp_path, view)
     assert said.healthy
     (finding,) = [each for each in said.findings if each.code == "not_streamed"]
     assert (finding.table, finding.fatal) == ("public.days", False)
     assert "public.days is a partitioned table" in finding.reason
     assert finding.reason.endswith(" Views of the tier ttl, whose answers expire: day.")
     for tier in ("incremental", "refresh"):
-        (finding,) = [each for each in examined(database, tmp_path, f'{view}tier = "{tier}"\n').findings if each.fatal]
+        (finding,) = [each for each in found(database, tmp_path, f'{view}tier = "{tier}"\n').findings if each.fatal]
         assert finding.code == "view"
         assert "public.days is a partitioned table" in finding.reason
 
@@ -129,7 +191,7 @@ def test_what_is_safe_is_fixed_when_asked(stories: Database, tmp_path: Path) -> 
     stories.execute("ALTER TABLE stories REPLICA IDENTITY NOTHING")
     said = doctor(stories, tmp_path, STORIES, "--fix")
     assert said.returncode == 0, said.stdout + said.stderr
-    assert "fixed" in said.stdout
+    assert "fixed  ALTER TABLE public.stories REPLICA IDENTITY DEFAULT;" in said.stdout
     again = doctor(stories, tmp_path, STORIES, "--json")
     assert (again.returncode, json.loads(again.stdout)["findings"]) == (0, [])
 
@@ -140,8 +202,8 @@ def test_a_server_elsewhere_that_is_not_verified_is_a_warning(stories: Database,
     url = f"{stories.url.replace('127.0.0.1', 'db.internal')}?hostaddr=127.0.0.1"
     said = doctor(replace(stories, url=url), tmp_path, STORIES)
     assert said.returncode == 0, said.stdout + said.stderr
-    found = json.loads(doctor(replace(stories, url=url), tmp_path, STORIES, "--json").stdout)["findings"]
-    (finding,) = (each for each in found if each["code"] == "tls")
+    findings = json.loads(doctor(replace(stories, url=url), tmp_path, STORIES, "--json").stdout)["findings"]
+    (finding,) = (each for each in findings if each["code"] == "tls")
     assert "to db.internal is not encrypted (sslmode is prefer by default)" in finding["reason"]
     assert "sslmode=verify-full&sslrootcert=" in finding["fix"]
     assert not finding["fatal"]

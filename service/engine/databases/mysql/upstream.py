@@ -19,6 +19,7 @@ from service.engine.databases.mysql.describe import describe
 from service.engine.databases.mysql.held_snapshot import HeldMySql, holding
 from service.engine.databases.mysql.lookups import MySqlLookups
 from service.engine.databases.mysql.wire import Wire
+from service.engine.upstream.identities import TableIdentity
 from service.engine.upstream.named_snapshot import NamedSnapshots
 from service.engine.upstream.results import AnswerPart, Described, Finding
 from service.engine.upstream.upstream import Capture, UpstreamSession
@@ -93,8 +94,12 @@ class MySqlSession:
     async def make_marks(self) -> None:
         """Does nothing."""
 
-    async def set_row_identity(self, table: str) -> None:
-        """Does nothing: whole row images are a server setting."""
+    async def load_identities(self, tables: Iterable[str]) -> dict[str, TableIdentity]:  # noqa: ARG002
+        """Returns nothing: row images are a setting of the server."""
+        return {}
+
+    async def repair_identity(self, finding: Finding) -> None:
+        """Does nothing: there are no such findings."""
 
     async def publish(self, tables: Iterable[str]) -> list[str]:  # noqa: ARG002
         """Returns no tables: the binary log contains all tables."""

@@ -15,8 +15,10 @@ from cdc.postgres.names import quote_identifier
 from cdc.postgres.relations import identity_reason, same_type
 from dataflow.schema import Catalog, Table
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
+from service.engine.databases.postgres.identities import load_identities
 from service.engine.databases.postgres.publication import create_statement
 from service.engine.upstream.constraints import broken
+from service.engine.upstream.identities import FULL, TableIdentity
 from service.engine.upstream.results import Finding, UpstreamError
 
 OLDEST_VERSION = 140000
@@ -191,11 +193,14 @@ async def check_streams(connection: AsyncConnection, streams: int) -> list[Findi
     ]
 
 
-async def check_tables(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[Finding]:
+async def check_tables(
+    connection: AsyncConnection, publication: str, tables: Iterable[str], *, whole_rows: bool = False
+) -> list[Finding]:
     """Returns findings about tables to be read by views: kind, replica identity, row-level security, rights,
     publication.
 
-    A table missing from the publication is a warning; `ensure_published` adds it.
+    A table missing from the publication is a warning; `ensure_published` adds it. `whole_rows`: no replica identity
+    but FULL suffices.
     """
     wanted = list(tables)
     filters = connection.info.server_version >= 150000
@@ -210,13 +215,19 @@ async def check_tables(connection: AsyncConnection, publication: str, tables: It
     by_name = {row["name"]: row for row in await _rows(connection, published, publication, wanted, publication)}
     stored = await _publishes_stored(connection, publication)
     findings: list[Finding] = []
-    for row in await _rows(connection, _TABLES, wanted):
-        findings += _table_findings(row, stored)
+    rows = await _rows(connection, _TABLES, wanted)
+    without = [row["name"] for row in rows if row["found"] and not row["full_identity"] and not row["identity"]]
+    identities = await load_identities(connection, without) if without else {}
+    for row in rows:
+        findings += _table_findings(row, stored, identities, whole_rows)
         findings += _published_findings(by_name[row["name"]], publication)
     return findings
 
 
-def _table_findings(row: Mapping[str, Any], stored_published: bool) -> Iterator[Finding]:
+def _table_findings(
+    row: Mapping[str, Any], stored_published: bool, identities: Mapping[str, TableIdentity], whole_rows: bool
+) -> Iterator[Finding]:
+    """`identities`: of tables without one."""
     name = row["name"]
     if not row["found"]:
         yield Finding("missing", f"There is no table {name}.", table=name)
@@ -229,21 +240,14 @@ def _table_findings(row: Mapping[str, Any], stored_published: bool) -> Iterator[
         yield Finding(
             "rights", f"The role lacks the right to read {name}.", f"GRANT SELECT ON {name} TO CURRENT_USER;", name
         )
-    if not row["full_identity"]:
-        yield _identity_finding(name, row["identity"])
-
-
-def _identity_finding(table: str, identity: list[str]) -> Finding:
-    """Returns the finding about a table whose old rows the stream does not carry whole: fatal if it carries nothing."""
-    fix = replica_identity_statement(table)
-    if not identity:
-        return Finding("replica_identity", identity_reason(table).partition(" Run: ")[0], fix, table)
-    columns = ", ".join(identity)
-    reason = (
-        f"The replica identity of {table} is ({columns}): old values of other columns are not in the log. Views that "
-        "need them materialize the table's rows, or evict the keys that an update may affect."
-    )
-    return Finding("replica_identity", reason, fix, table, fatal=False)
+    if not row["full_identity"] and not row["identity"]:
+        found = identities.get(name, TableIdentity("d", False, ()))
+        least = FULL if whole_rows else found.least()
+        text = identity_reason(name, found.kind, deferrable=found.deferrable)
+        yield Finding("replica_identity", text, least.statement(name), name)
+    elif not row["full_identity"] and whole_rows:
+        text = f"The replica identity of {name} is ({', '.join(row['identity'])}): the log lacks values of old rows."
+        yield Finding("replica_identity", text, FULL.statement(name), name, fatal=False)
 
 
 def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[str, str | None] | None:
@@ -319,7 +323,7 @@ async def check_schema(
             SchemaNotice(
                 finding.table, finding.reason if finding.fix is None else f"{finding.reason} Run: {finding.fix}"
             )
-            for finding in await check_tables(connection, publication, found)
+            for finding in await check_tables(connection, publication, found, whole_rows=not published)
             if finding.table is not None and finding.code in lost and (finding.fatal or finding.code == "publication")
         ]
     ill = {notice.table for notice in notices}
@@ -370,18 +374,15 @@ def _remarked(
     return tuple(column for column, mark in zip(columns, marks, strict=False) if now.get(column) != mark)
 
 
-async def set_replica_identity(connection: AsyncConnection, table: str) -> None:
-    """Runs ``ALTER TABLE … REPLICA IDENTITY FULL``. Raises UpstreamError."""
+async def repair_identity(connection: AsyncConnection, finding: Finding) -> None:
+    """Runs the remedy of a finding ``replica_identity``. Raises UpstreamError."""
+    assert finding.fix is not None
     try:
-        await connection.execute(replica_identity_statement(table).encode())
+        await connection.execute(finding.fix.encode())
     except psycopg.errors.InsufficientPrivilege:
-        fix = f"Its owner must run: {replica_identity_statement(table)}"
-        raise UpstreamError("denied", f"The role does not own {table}.", fix) from None
-
-
-def replica_identity_statement(table: str) -> str:
-    """Returns the statement that makes the stream carry whole old rows."""
-    return f"ALTER TABLE {table} REPLICA IDENTITY FULL;"
+        raise UpstreamError(
+            "denied", f"The role does not own {finding.table}.", f"Its owner must run: {finding.fix}"
+        ) from None
 
 
 async def _rows(connection: AsyncConnection, query: str, *parameters: object) -> list[dict[str, Any]]:

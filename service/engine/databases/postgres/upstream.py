@@ -19,9 +19,11 @@ from service.engine.databases.postgres.catalog import load_catalog, load_layouts
 from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.describe import describe
 from service.engine.databases.postgres.held_snapshot import HeldPostgres, holding
+from service.engine.databases.postgres.identities import load_figures, load_identities
 from service.engine.databases.postgres.lookups import PostgresLookups
 from service.engine.databases.postgres.named_snapshot import PostgresHolder
 from service.engine.databases.postgres.publication import ensure_published
+from service.engine.upstream.identities import RowFigures, TableIdentity
 from service.engine.upstream.named_snapshot import NamedSnapshots
 from service.engine.upstream.results import AnswerPart, Described, Finding, SchemaToken
 from service.engine.upstream.upstream import Capture, UpstreamSession
@@ -80,7 +82,8 @@ class PostgresSession:
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Returns findings about tables, except that a table is not published yet, since it can be followed."""
         tables = list(tables)
-        found = await checks.check_tables(self.connection, self.publication, tables)
+        whole_rows = self.whole_rows or self.capture is not None
+        found = await checks.check_tables(self.connection, self.publication, tables, whole_rows=whole_rows)
         found = [finding for finding in found if finding.code != "publication"]
         if self.capture is None:
             return found
@@ -109,9 +112,15 @@ class PostgresSession:
     async def make_marks(self) -> None:
         await schema_marks.make_marks(self.connection)
 
-    async def set_row_identity(self, table: str) -> None:
-        """Sets ``REPLICA IDENTITY FULL``."""
-        await checks.set_replica_identity(self.connection, table)
+    async def load_identities(self, tables: Iterable[str]) -> dict[str, TableIdentity]:
+        if self.whole_rows or self.capture is not None:
+            return {}
+        found = await load_identities(self.connection, tables)
+        figures = await load_figures(self.connection, found)
+        return {name: replace(each, figures=figures.get(name, RowFigures())) for name, each in found.items()}
+
+    async def repair_identity(self, finding: Finding) -> None:
+        await checks.repair_identity(self.connection, finding)
 
     async def publish(self, tables: Iterable[str]) -> list[str]:
         if self.capture is not None:

@@ -1,8 +1,9 @@
 """Each finding names what is wrong and the statement that repairs it; the statement does."""
 
+import psycopg
 import pytest
 
-from service.engine.databases.postgres.checks import check_server, check_tables, set_replica_identity
+from service.engine.databases.postgres.checks import check_server, check_tables, repair_identity
 from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.publication import ensure_published
 from service.engine.upstream.results import Finding, UpstreamError
@@ -12,7 +13,7 @@ from tests.fixtures.streams import PUBLICATION, run
 pytestmark = pytest.mark.postgres
 
 
-def findings(database: Database, *tables: str, user: str = "postgres") -> list[Finding]:
+def findings(database: Database, *tables: str, user: str = "postgres", whole_rows: bool = False) -> list[Finding]:
     """Return the findings of the tables; without any, of the server."""
 
     async def check() -> list[Finding]:
@@ -20,7 +21,7 @@ def findings(database: Database, *tables: str, user: str = "postgres") -> list[F
         try:
             async with pool.connection() as connection:
                 if tables:
-                    return await check_tables(connection, PUBLICATION, tables)
+                    return await check_tables(connection, PUBLICATION, tables, whole_rows=whole_rows)
                 return await check_server(connection, PUBLICATION)
         finally:
             await pool.close()
@@ -57,47 +58,104 @@ def test_rights_that_only_help(database: Database) -> None:
         database.execute(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
 
-def test_replica_identity(database: Database) -> None:
-    """Only a table without any is refused. The statement, and the service's own way to run it."""
-    database.execute("CREATE TABLE t (a int4, b int4)")
-    full = ("replica_identity", "ALTER TABLE public.t REPLICA IDENTITY FULL;")
-    assert fatal(database, "public.t") == [full]
-    database.execute("ALTER TABLE t ADD PRIMARY KEY (b)")
-    assert fatal(database, "public.t") == []
-    (warning,) = [found for found in findings(database, "public.t") if found.code == "replica_identity"]
-    assert warning.reason.startswith("The replica identity of public.t is (b): ")
-    database.execute("ALTER TABLE t ALTER a SET NOT NULL", "CREATE UNIQUE INDEX chosen ON t (a)")
-    database.execute("ALTER TABLE t REPLICA IDENTITY USING INDEX chosen")
-    (warning,) = [found for found in findings(database, "public.t") if found.code == "replica_identity"]
-    assert warning.reason.startswith("The replica identity of public.t is (a): ")
+def repair(database: Database, finding: Finding, user: str = "postgres") -> None:
+    """Run the service's own way to set an identity."""
+
+    async def go() -> None:
+        pool = PostgresPool(database.url.replace("postgres@", f"{user}@"))
+        try:
+            async with pool.connection() as connection:
+                await repair_identity(connection, finding)
+        finally:
+            await pool.close()
+
+    run(go())
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason", "identity"),
+    [
+        (["CREATE TABLE t (a int4, b int4)"], "public.t has no primary key and no other replica identity, so", "FULL"),
+        (
+            ["CREATE TABLE t (a int4 NOT NULL UNIQUE, b int4)"],
+            "public.t has no primary key and no other replica identity, so",
+            "USING INDEX t_a_key",
+        ),
+        (
+            ["CREATE TABLE t (a int4 PRIMARY KEY, b int4)", "ALTER TABLE t REPLICA IDENTITY NOTHING"],
+            "The replica identity of public.t is NOTHING, so",
+            "DEFAULT",
+        ),
+        (
+            ["CREATE TABLE t (a int4, b int4)", "ALTER TABLE t REPLICA IDENTITY NOTHING"],
+            "The replica identity of public.t is NOTHING, so",
+            "FULL",
+        ),
+        (
+            [
+                "CREATE TABLE t (a int4 PRIMARY KEY, b int4 NOT NULL UNIQUE)",
+                "ALTER TABLE t REPLICA IDENTITY USING INDEX t_b_key",
+                "ALTER TABLE t DROP CONSTRAINT t_b_key",
+            ],
+            "The index of the replica identity of public.t was dropped or is not valid, so",
+            "DEFAULT",
+        ),
+        (
+            ["CREATE TABLE t (a int4 PRIMARY KEY DEFERRABLE, b int4)"],
+            "The primary key of public.t is DEFERRABLE, which excludes it from being the replica identity, so",
+            "FULL",
+        ),
+        (
+            [
+                "CREATE TABLE t (a int4 PRIMARY KEY DEFERRABLE, b int4 NOT NULL, c int4 NOT NULL)",
+                'CREATE UNIQUE INDEX "A ""b""" ON t (c, b) INCLUDE (a)',
+                # None of these can be one.
+                "CREATE UNIQUE INDEX ON t (b) WHERE c > 0",
+                "CREATE UNIQUE INDEX ON t ((b + 1))",
+                "CREATE INDEX ON t (b)",
+                "ALTER TABLE t ADD d int4 UNIQUE, ADD e int4 NOT NULL DEFAULT 0 UNIQUE DEFERRABLE",
+            ],
+            "The primary key of public.t is DEFERRABLE, which excludes it from being the replica identity, so",
+            'USING INDEX "A ""b"""',
+        ),
+    ],
+)
+def test_a_table_without_replica_identity(
+    database: Database, statements: list[str], reason: str, identity: str
+) -> None:
+    """The finding has the real reason; its remedy is the least, for a table that is created in any way."""
+    database.execute(*statements, "CREATE PUBLICATION upquery FOR ALL TABLES")
+    (finding,) = findings(database, "public.t")
+    assert (finding.code, finding.fatal) == ("replica_identity", True)
+    assert finding.reason == f"{reason} a publication would make its updates and deletes fail."
+    assert finding.fix == f"ALTER TABLE public.t REPLICA IDENTITY {identity};"
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        database.execute("UPDATE t SET b = b")
+    repair(database, finding)
+    assert findings(database, "public.t") == []
+    database.execute("UPDATE t SET b = b")
+
+
+def test_readers_that_need_whole_rows(database: Database) -> None:
+    """Nothing less than FULL is a remedy."""
+    database.execute("CREATE TABLE t (a int4 PRIMARY KEY)", "CREATE PUBLICATION upquery FOR ALL TABLES")
+    (finding,) = findings(database, "public.t", whole_rows=True)
+    assert not finding.fatal
+    assert finding.reason.startswith("The replica identity of public.t is (a): ")
+    assert finding.fix == "ALTER TABLE public.t REPLICA IDENTITY FULL;"
     database.execute("ALTER TABLE t REPLICA IDENTITY NOTHING")
-    assert fatal(database, "public.t") == [full]
-
-    async def repair() -> None:
-        pool = PostgresPool(database.url)
-        async with pool.connection() as connection:
-            await set_replica_identity(connection, "public.t")
-        await pool.close()
-
-    run(repair())
-    assert fatal(database, "public.t") == []
+    (finding,) = findings(database, "public.t", whole_rows=True)
+    assert (finding.fatal, finding.fix) == (True, "ALTER TABLE public.t REPLICA IDENTITY FULL;")
 
 
 def test_replica_identity_of_somebody_else_s_table(database: Database) -> None:
     """The error names the owner."""
     database.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN", "CREATE TABLE t (a int4)")
-
-    async def repair() -> UpstreamError:
-        pool = PostgresPool(database.url.replace("postgres@", "guest@"))
-        async with pool.connection() as connection:
-            with pytest.raises(UpstreamError) as refused:
-                await set_replica_identity(connection, "public.t")
-        await pool.close()
-        return refused.value
-
-    error = run(repair())
-    assert error.code == "denied"
-    assert "ALTER TABLE public.t REPLICA IDENTITY FULL;" in str(error)
+    (finding,) = (each for each in findings(database, "public.t") if each.code == "replica_identity")
+    with pytest.raises(UpstreamError) as refused:
+        repair(database, finding, "guest")
+    assert refused.value.code == "denied"
+    assert "ALTER TABLE public.t REPLICA IDENTITY FULL;" in str(refused.value)
 
 
 FULL = "ALTER TABLE t REPLICA IDENTITY FULL"
