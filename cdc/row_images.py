@@ -21,11 +21,11 @@ class RowImages:
     the entry of each identity that exists now or was deleted last.
     """
 
-    __slots__ = ("_at", "_entries", "_identity")
+    __slots__ = ("_at", "_entries", "identity")
 
     def __init__(self, identity: tuple[int, ...]) -> None:
         """`identity`: positions of the identity's columns in the rows, ascending."""
-        self._identity = identity
+        self.identity = identity
         self._entries: list[list[ChangedRow | None]] = []
         self._at: dict[ChangedRow, list[ChangedRow | None]] = {}
 
@@ -110,7 +110,7 @@ class RowImages:
 
     def identified(self, row: ChangedRow) -> ChangedRow:
         """Return the row with the values of its identity only."""
-        identity = self._identity
+        identity = self.identity
         return tuple([value if i in identity else UNKNOWN for i, value in enumerate(row)])
 
     def _add(self, key: ChangedRow, before: ChangedRow | None, after: ChangedRow | None) -> None:
@@ -119,7 +119,7 @@ class RowImages:
         self._at[key] = entry
 
     def _key(self, row: ChangedRow) -> ChangedRow:
-        return tuple([row[i] for i in self._identity])
+        return tuple([row[i] for i in self.identity])
 
 
 def _completed(row: ChangedRow, old: ChangedRow) -> ChangedRow:

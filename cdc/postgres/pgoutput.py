@@ -5,7 +5,8 @@ without interruption; a Relation message precedes a table's first change, and fo
 
 *Invariants*: rows are in the order of the table's layout, whatever the order of the server's columns; rows that a
 transaction both adds and removes are in neither bag; changes of a table without full replica identity are `partial`; a
-transaction above the limits of rows or bytes has no rows. Layouts change only between transactions.
+transaction above the limits of rows or bytes has no rows, nor has a table whose identity it alters between changes.
+Layouts change only between transactions.
 
 Optimized: one call for each message, one loop for each row, no object for each value (300,000 rows of 5 columns/s).
 
@@ -221,6 +222,10 @@ class Decoder:
         images = self._images.get(binding.name)
         if images is None:
             images = self._images[binding.name] = RowImages(binding.identity)
+        elif images.identity != binding.identity:
+            # Rows that are known by different columns cannot be merged.
+            change.drop_rows()
+            return
         old = None
         if data[at] in (_OLD, _OLD_KEY):
             values, at = _read_values(data, at + 1, _UNKNOWN_ROW)

@@ -131,6 +131,34 @@ def test_replica_identity_of_some_columns(database: Database) -> None:
     run(check())
 
 
+def test_replica_identity_altered_within_a_transaction(database: Database) -> None:
+    """Old rows have the columns of the identity of their time: with those of two, any row may have changed."""
+    index = "ALTER TABLE items REPLICA IDENTITY USING INDEX items_name"
+    update = "UPDATE items SET name = name || 'a', id = id - 9 WHERE id %% 9 = %s"
+    primary, whole = (f"ALTER TABLE items REPLICA IDENTITY {identity}" for identity in ("DEFAULT", "FULL"))
+    database.execute("CREATE TABLE items (id int4 PRIMARY KEY, name text NOT NULL, price int4)")
+    database.execute("CREATE UNIQUE INDEX items_name ON items (name)")
+    database.execute("INSERT INTO items SELECT i, 'n' || i, i FROM generate_series(1, 8) i")
+
+    async def check() -> None:
+        async with streaming(database, TABLE) as stream:
+            for at, alterations in enumerate([[index], [primary], [whole], [primary], [index, whole]], start=1):
+                with psycopg.connect(database.url) as connection:
+                    connection.execute("UPDATE items SET id = -id WHERE id = %s", (at,))
+                    for alteration in alterations:
+                        connection.execute(alteration)
+                        connection.execute(update, (-at,))
+                (only,) = await stream.catch_up()
+                assert only.tables == {TABLE: TableChange(overflow=True)}
+            database.execute(primary, "DELETE FROM items WHERE id = 7", index, "DELETE FROM items WHERE name = 'n8'")
+            seven, eight = await stream.catch_up()
+            assert seven.tables[TABLE].partial == [(("7", UNKNOWN, UNKNOWN), None)]
+            assert eight.tables[TABLE].partial == [((UNKNOWN, "n8", UNKNOWN), None)]
+            assert stream.notices == []
+
+    run(check())
+
+
 def test_followed_anew_after_repair(database: Database) -> None:
     """Rows from before the layout was read are dropped without a word: they are in every lookup."""
     database.execute("CREATE TABLE items (id int4 PRIMARY KEY, name text, price int4)")

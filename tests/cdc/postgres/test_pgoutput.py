@@ -265,18 +265,42 @@ def test_old_rows_in_part() -> None:
     )
 
 
-def test_an_identity_that_changes_within_a_transaction() -> None:
-    """Rows with and without old values do not mix: any row may have changed."""
-    (only,) = decode(
-        decoder(),
-        begin(),
-        relation(),
-        delete(*ROW),
-        relation(identity="d", key=("id",)),
-        delete("2", None, None, marker=b"K"),
-        commit(),
-    )
+KEYED = relation(identity="d", key=("id",))
+INDEXED = relation(identity="i", key=("name",))
+WHOLE = relation()
+#: The same row, updated by each identity, whose columns alone are in its old tuple.
+BY_KEY = (KEYED, update(("1", None, None), ("2", "a", "x"), marker=b"K"))
+BY_INDEX = (INDEXED, update((None, "a", None), ("2", "b", "x"), marker=b"K"))
+WHOLLY = (WHOLE, update(("2", "b", "x"), ("2", "b", "y")))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (*BY_KEY, *BY_INDEX),
+        (*BY_INDEX, KEYED, delete("2", None, None, marker=b"K")),
+        (*BY_KEY, *BY_INDEX, KEYED, delete("2", None, None, marker=b"K")),
+        (*BY_KEY, INDEXED, delete(None, "a", None, marker=b"K")),
+        (KEYED, insert(*ROW), INDEXED, insert("2", "b", "x")),
+        (*BY_KEY, *WHOLLY),
+        (*WHOLLY, *BY_KEY),
+        (*BY_INDEX, *WHOLLY, *BY_KEY),
+    ],
+)
+def test_an_identity_that_changes_within_a_transaction(messages: tuple[bytes, ...]) -> None:
+    """Old rows by different identities do not mix: any row may have changed."""
+    made = decoder()
+    (only,) = decode(made, begin(), *messages, commit())
     assert only.tables[NAME] == TableChange(overflow=True)
+    (after,) = decode(made, begin(), INDEXED, delete(None, "b", None, marker=b"K"), commit())
+    assert after.tables[NAME] == TableChange(partial=[((UNKNOWN, "b", UNKNOWN), None)])
+
+
+def test_an_identity_that_is_stated_again_within_a_transaction() -> None:
+    """Other alterations of the table repeat its Relation message."""
+    deleted = delete("2", None, None, marker=b"K")
+    (only,) = decode(decoder(), begin(), *BY_KEY, KEYED, deleted, commit())
+    assert only.tables[NAME] == TableChange(partial=[(("1", UNKNOWN, UNKNOWN), None)])
 
 
 def test_a_row_without_its_old_values() -> None:
