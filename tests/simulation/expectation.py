@@ -3,12 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from dataflow.engine.engine import Engine
 from dataflow.plan.nodes import Aggregate, Relation, column_types
+from dataflow.plan.parts import Interval
+from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Columns, Key, Row
 from tests.simulation.oracle import compiled, default_row, loose_columns
 from tests.simulation.oracle_values import normal_of, normals_of
+from tests.simulation.ordered import RowOrder, within
+from tests.simulation.questions import materializations
+from tests.simulation.report import DivergenceError, brief_relation, describe
 
 Bag = Counter[Row]
+_EMPTY: Bag = Counter()
 
 
 class BaseTables:
@@ -158,3 +165,32 @@ class Expectations:
             found = self._by_identity[id(relation), columns] = (relation, keyed)
         found[1].refresh(self.base)
         return found[1]
+
+
+def compare_materializations(engine: Engine, expectations: Expectations, base: BaseTables) -> None:
+    """Every covered key of every materialization holds exactly the rows of the oracle."""
+    for relation, coverage, rows in materializations(engine):
+        texts = expectations.group_texts(relation) if isinstance(relation, Aggregate) else None
+        if texts is not None and (wrong := texts.wrong(rows, base)):
+            raise DivergenceError(f"{brief_relation(relation)} shows groups by texts they do not have: {wrong}")
+        for cover, keys in coverage.items():
+            if keys:
+                columns = cover.columns if isinstance(cover, OrderedCover) else cover
+                _compare_covered(relation, cover, expectations.of(relation, columns), keys, rows)
+
+
+def _compare_covered(
+    relation: Relation, cover: Cover, keyed: KeyedRows, keys: dict[Key, tuple[Interval, ...]], rows: list[Row]
+) -> None:
+    """Every covered key of one coverage holds exactly the rows of the oracle, as far as it is covered."""
+    known = keyed.grouped(rows)
+    for key, covered in keys.items():
+        found, expected = known.get(key, _EMPTY), keyed.expected(key)
+        if isinstance(cover, OrderedCover):
+            order = RowOrder(cover.order, column_types(relation))
+            found, expected = within(found, covered, order), within(expected, covered, order)
+        if found != expected:
+            raise DivergenceError(
+                f"known rows of {brief_relation(relation)} by {cover} under {key}: "
+                f"{describe(found)} should be {describe(expected)}"
+            )

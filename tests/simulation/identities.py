@@ -1,8 +1,8 @@
 """Replica identities: tables of which the stream carries old rows in part.
 
 A change of such a table has the old values of the identity's columns, and of a new row everything but some values that
-did not change (PostgreSQL: TOASTed ones). The tables and their identities are drawn for a run; some transactions carry
-whole rows all the same, as before an ALTER TABLE … REPLICA IDENTITY.
+did not change (PostgreSQL: TOASTed ones). The tables and their identities are drawn for a run, and may be altered in it
+(`alterations`); some transactions carry whole rows all the same.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from dataflow.engine.events import TableDelta
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, Table
 from dataflow.types import UNKNOWN, Columns, PartialChange, Row, columns_of
 
 #: Columns of the identity by table; a table that is missing has whole old rows.
@@ -22,6 +22,13 @@ CHOICES: dict[str, tuple[Columns, ...]] = {
     "public.stories": ((0,), (0,), (0, 1)),
     "public.comments": ((0,), (0,), (0, 1)),
     "public.tags": ((0, 1),),
+}
+#: Identities that a table may be altered to have, among them such without its primary key.
+ALTERED: dict[str, tuple[Columns, ...]] = {
+    "public.users": ((0,), (0, 1), (1,)),
+    "public.stories": ((0,), (0, 1), (1, 2)),
+    "public.comments": ((0,), (0, 1), (1, 2)),
+    "public.tags": ((0, 1), (1,)),
 }
 #: Views by all columns of an identity: a partial change has all rows of their keys.
 BY_IDENTITY = ("stories_by_0", "stories_by_0_1", "karma_by_0_1", "tags_by_0_1")
@@ -36,20 +43,22 @@ def any_identities(rng: Random) -> dict[str, Columns]:
 
 def with_identities(catalog: Catalog, identities: Identities) -> Catalog:
     """The catalog, with the identities of its tables."""
-    tables = {
-        name: replace(table, identity=tuple(identities[name]) if name in identities else None)
-        for name, table in catalog.tables.items()
-    }
-    return replace(catalog, tables=tables)
+    return replace(catalog, tables={name: with_identity(table, identities) for name, table in catalog.tables.items()})
 
 
-def streamed(delta: TableDelta, identity: Columns, rng: Random) -> TableDelta:
-    """A transaction's net change of a table as the stream carries it."""
+def with_identity(table: Table, identities: Identities) -> Table:
+    """The table, with its identity of these."""
+    return replace(table, identity=tuple(identities[table.name]) if table.name in identities else None)
+
+
+def streamed(delta: TableDelta, identity: Columns, key: Columns, rng: Random) -> TableDelta:
+    """A transaction's net change of a table, with this primary key, as the stream carries it."""
     if delta.overflow or not delta.removed or rng.random() < 0.1:
         return delta
-    by_identity = {columns_of(row, identity): row for row in delta.added}
-    pairs = [(row, by_identity.pop(columns_of(row, identity), None)) for row in delta.removed]
-    added = list(by_identity.values())
+    unique = identity if set(key) <= set(identity) else key
+    by_key = {columns_of(row, unique): row for row in delta.added}
+    pairs = [(row, by_key.pop(columns_of(row, unique), None)) for row in delta.removed]
+    added = list(by_key.values())
     partial: list[PartialChange] = []
     for old, new in pairs:
         if new is None and added and rng.random() < 0.5:

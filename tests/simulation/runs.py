@@ -75,6 +75,7 @@ PROOFS = (
     "partial_changes",
     "partial_evicted",
     "partial_refilled",
+    "identity_found",
     "forward_hole",
     "padding",
     "refill",
@@ -197,6 +198,7 @@ def configure(seed: int) -> Configuration:
         views += identities.sample(BY_IDENTITY, 2)
     installed = tuple(dict.fromkeys(views))
     weights["fault"] = faults.choice((0, 0, 0.5, 3))
+    weights["identity"] = Random(f"altered {seed}").choice((0, 0, 0, 1, 4))
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
     limits["unawaited_looks"] = faults.choice((1, 1, 2))
     limit_rows = rng.choice((1, 2, 3, 4)) if rng.random() < 0.3 else None

@@ -67,14 +67,14 @@ from dataflow.engine.events import (
 )
 from dataflow.engine.limits import Limits
 from dataflow.engine.outstanding import CROSSED, NOT_ENDED
-from dataflow.plan.nodes import Aggregate, Relation, View, column_types, table_of
-from dataflow.plan.parts import Interval, Lookup
+from dataflow.plan.nodes import View, column_types, table_of
+from dataflow.plan.parts import Lookup
 from dataflow.plan.rules.old_rows import with_old_rows
-from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
+from dataflow.types import Key, LookupId, ReadId, Snapshot, ViewId
 from load.micro.policies import by_name
+from tests.simulation.alterations import alter_identity, check_identities
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
-from tests.simulation.expectation import BaseTables, Expectations
+from tests.simulation.expectation import BaseTables, Expectations, compare_materializations
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.forwarding import compare_forward, run_forward
 from tests.simulation.leaf_model import LeafModel
@@ -84,10 +84,10 @@ from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, within
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.plans import FAILING, tables_of
-from tests.simulation.questions import any_key, inner_keys, materializations
+from tests.simulation.questions import any_key, inner_keys
 from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
-from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
+from tests.simulation.report import DivergenceError, brief, describe, require
 from tests.simulation.schema import LATE_TABLE, TABLES
 from tests.simulation.views import VIEWS
 from tests.simulation.waiting import is_covered
@@ -95,7 +95,6 @@ from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
 LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop)
-EMPTY: Counter[Any] = Counter()
 
 
 class Simulation:
@@ -271,7 +270,7 @@ class Simulation:
             self.compare_leaf(view)
         self.leaf.touched.clear()
         if moved or changed or not isinstance(event, Advance | SnapshotTaken | CancelRead):
-            self.compare_materializations()
+            compare_materializations(self.engine, self.expectations, self.base)
 
     def compare_leaf(self, view_id: ViewId) -> None:
         """Every covered key of a view holds exactly the rows of the oracle."""
@@ -296,33 +295,6 @@ class Simulation:
             if bag != expected:
                 raise DivergenceError(
                     f"view {view_id} {view.name} key {key}: {describe(bag)} should be {describe(expected)}"
-                )
-
-    def compare_materializations(self) -> None:
-        """Every covered key of every materialization holds exactly the rows of the oracle."""
-        for relation, coverage, rows in materializations(self.engine):
-            texts = self.expectations.group_texts(relation) if isinstance(relation, Aggregate) else None
-            if texts is not None and (wrong := texts.wrong(rows, self.base)):
-                raise DivergenceError(f"{brief_relation(relation)} shows groups by texts they do not have: {wrong}")
-            for cover, keys in coverage.items():
-                if keys:
-                    self.compare_covered(relation, cover, keys, rows)
-
-    def compare_covered(
-        self, relation: Relation, cover: Cover, keys: dict[Key, tuple[Interval, ...]], rows: list[Row]
-    ) -> None:
-        """Every covered key of one coverage holds exactly the rows of the oracle, as far as it is covered."""
-        keyed = self.expectations.of(relation, cover.columns if isinstance(cover, OrderedCover) else cover)
-        known = keyed.grouped(rows)
-        for key, covered in keys.items():
-            found, expected = known.get(key, EMPTY), keyed.expected(key)
-            if isinstance(cover, OrderedCover):
-                order = RowOrder(cover.order, column_types(relation))
-                found, expected = within(found, covered, order), within(expected, covered, order)
-            if found != expected:
-                raise DivergenceError(
-                    f"known rows of {brief_relation(relation)} by {cover} under {key}: "
-                    f"{describe(found)} should be {describe(expected)}"
                 )
 
     def tables_at(self, position: int) -> BaseTables:
@@ -489,11 +461,14 @@ class Simulation:
             view_id = ViewId(self.last_id)
             late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
             view = rng.choice(late if late and rng.random() < 0.5 else candidates)
-            if self.configuration.old_rows and view.name not in REFRESHED:
-                view = with_old_rows(view, self.world.catalog)
-            self.views[view_id] = view
             self.whole |= {view_id} if self.configuration.any_whole(rng) else set()
-            self.install(view_id)
+            self.plan(view_id, view.name)
+
+    def plan(self, view_id: ViewId, name: str) -> None:
+        """A view is planned by the catalog, and installed."""
+        view, planned = VIEW_BY_NAME[name], self.configuration.old_rows and name not in REFRESHED
+        self.views[view_id] = with_old_rows(view, self.world.catalog) if planned else view
+        self.install(view_id)
 
     def install(self, view_id: ViewId) -> None:
         """The engine has a view from now on."""
@@ -502,12 +477,15 @@ class Simulation:
     def do_drop(self, rng: Random) -> None:
         """A view is dropped."""
         if len(self.views) > 1:
-            view_id = rng.choice(sorted(self.views))
-            del self.views[view_id]
-            self.dropped.add(view_id)
-            self.pins = [pin for pin in self.pins if pin[0] != view_id]
-            self.step(DropView(view_id))
-            require(view_id not in self.leaf.views, f"view {view_id} was dropped, its leaf was not")
+            self.drop(rng.choice(sorted(self.views)))
+
+    def drop(self, view_id: ViewId) -> None:
+        """The engine has a view no longer."""
+        del self.views[view_id]
+        self.dropped.add(view_id)
+        self.pins = [pin for pin in self.pins if pin[0] != view_id]
+        self.step(DropView(view_id))
+        require(view_id not in self.leaf.views, f"view {view_id} was dropped, its leaf was not")
 
     def any_key(self, view_id: ViewId, rng: Random, covered: bool = False) -> Key:
         """A key of a view: one that has rows, one that is covered, or any."""
@@ -626,6 +604,13 @@ class Simulation:
         self.step(SchemaChanged(table, "a column was dropped"))
         reading = {i for i, view in self.views.items() if table in tables_of(view.relation) and not expires(view)}
         require(reading <= self.broken, "views", reading - self.broken, "are not broken by a change of", table)
+
+    def do_identity(self, rng: Random) -> None:
+        """ALTER TABLE … REPLICA IDENTITY, or a check of the catalog, which finds it."""
+        if rng.random() < 0.6:
+            alter_identity(self.world, rng)
+        else:
+            check_identities(self)
 
     def do_forward_done(self, rng: Random) -> None:
         """A forwarded read's rows arrive."""

@@ -103,7 +103,8 @@ class World:
         self, variant: SchemaVariant, rng: Random, kind: str = "postgres", identities: Identities = MappingProxyType({})
     ) -> None:
         self.variant = variant
-        self.identities = identities
+        #: Identities as the database has them; the engine has those of the catalog.
+        self.identities = dict(identities)
         self.visibility: Visibility = KINDS[kind](self)
         self.catalog = with_identities(CATALOG, identities)
         #: By table, those that writers are held to.
@@ -196,7 +197,8 @@ class World:
         if overflow:
             stream = {table: TableDelta(truncated=d.truncated, overflow=True) for table, d in stream.items()}
         for table in sorted(stream.keys() & self.identities.keys()):
-            stream[table] = streamed_in_part(stream[table], tuple(self.identities[table]), rng)
+            definition, identity = self.catalog.tables[table], tuple(self.identities[table])
+            stream[table] = streamed_in_part(stream[table], identity, definition.keys[0], rng)
         streamed = Transaction(self.visibility.logged(transaction.id, rng), self.wal, stream)
         self.log.append(Committed(streamed, changes))
         self.ends[transaction.id] = self.wal

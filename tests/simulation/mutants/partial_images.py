@@ -34,6 +34,20 @@ def old_row_stays_in_its_store() -> AbstractContextManager[Any]:
     return patch.object(PartialImages, "_apply", mutant)
 
 
+def identity_is_the_catalogs() -> AbstractContextManager[Any]:
+    """Old rows have the columns of the catalog's identity, NULL if the stream does not state them, and no others."""
+    original = PartialImages._apply
+
+    def mutant(self: PartialImages, node: Any, before: Row | None, after: Row | None, found: Any) -> None:
+        identity = self.table.identity
+        if before is not None and identity:
+            values = [None if value is UNKNOWN else value for value in before]
+            before = tuple([value if column in identity else UNKNOWN for column, value in enumerate(values)])
+        original(self, node, before, after, found)
+
+    return patch.object(PartialImages, "_apply", mutant)
+
+
 def omitted_values_are_null() -> AbstractContextManager[Any]:
     """Values that a new row shares with the old one become NULL."""
 

@@ -130,6 +130,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     loads.derived_from_what_was_lost: LOADING,
     partial_images.old_row_stays: Focus(old_rows=False),
     partial_images.old_row_stays_in_its_store: Focus(old_rows=True),
+    partial_images.identity_is_the_catalogs: Focus(weights={"identity": 3}, old_rows=True),
     partial_images.omitted_values_are_null: Focus(old_rows=True),
     partial_images.key_of_a_row_known_in_part_filled: Focus(old_rows=False),
     partial_images.unknown_rows_of_a_lookup_ignored: Focus(old_rows=False, upstreams=("postgres", "mariadb")),
