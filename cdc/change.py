@@ -51,7 +51,8 @@ class TableLayout:
     #: Names of the unique keys, where the stream carries the statements that drop them (MariaDB, MySQL).
     unique_keys: frozenset[str] = field(default=frozenset(), compare=False)
     #: Positions of a unique key without NULLs that partial row images identify rows by (MariaDB, MySQL, Debezium).
-    key: tuple[int, ...] = field(default=(), compare=False)
+    #: Debezium of PostgreSQL: the replica identity; empty if old rows are whole.
+    key: tuple[int, ...] = ()
     #: Positions of generated columns. They may change without being in a partial row image.
     generated: tuple[int, ...] = field(default=(), compare=False)
     #: Fingerprints for changes that neither the stream nor the fields above show (PostgreSQL): of the table's file,

@@ -393,11 +393,11 @@ class DebeziumAssembler:
             if overflow or collection in head.partial:
                 tables[table.rows.name] = TableChange(overflow=True, layout=table.rows.layout)
                 continue
-            change = head.table_change(collection)
-            if change.removed or change.added or change.truncated:
+            change = head.table_change(collection, table.rows.identity)
+            if change.settle():
                 change.layout = table.rows.layout
                 tables[table.rows.name] = change
-                self.rows += len(change.removed) + len(change.added)
+                self.rows += len(change.removed) + len(change.added) + len(change.partial)
         return CommittedTransaction(head.xid or self.position, self.position, tables) if tables else None
 
     def _discard(self, pending: PendingTransaction) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from cdc.change import TableChange
 from cdc.debezium.events import End, TransactionKey
 from cdc.debezium.rows import Change
+from cdc.row_images import RowImages
 
 #: A TRUNCATE among the changes.
 TRUNCATE: Change = ((), ())
@@ -77,9 +78,11 @@ class PendingTransaction:
         self.size = self.held = 0
         self.changes = {collection: {} for collection in self.changes}
 
-    def table_change(self, collection: str) -> TableChange:
-        """Return the net change of one table."""
+    def table_change(self, collection: str, identity: tuple[int, ...]) -> TableChange:
+        """Return the net change of one table. `identity`: positions of the columns that old rows have; empty: all."""
         held = self.changes.get(collection, {})
+        if identity:
+            return _partial_change([held[at] for at in sorted(held)], identity)
         changes = list(held.values())
         truncated = TRUNCATE in changes
         if truncated:
@@ -96,3 +99,27 @@ class PendingTransaction:
         change = TableChange(removed, added, truncated)
         change.settle()
         return change
+
+
+def _partial_change(changes: list[Change], identity: tuple[int, ...]) -> TableChange:
+    """Return the net change of changes in order; it overflows if they contradict each other."""
+    change, images = TableChange(), RowImages(identity)
+    for event in changes:
+        old, row = event
+        if event == TRUNCATE:
+            images.clear()
+            change.truncated = True
+        elif not (
+            images.update(old, row)
+            if old is not None and row is not None
+            else images.insert(row)
+            if row is not None
+            else old is None or images.delete(old)
+        ):
+            change.drop_rows()
+            return change
+    images.fill(change)
+    if change.truncated and (change.removed or change.partial):
+        change.drop_rows()
+    change.settle()
+    return change

@@ -1,22 +1,24 @@
 """Conversion of row images in events to rows of one followed table.
 
 *Invariants*: a row has one text (or None) for each column of the layout, in its order. A column that is missing or
-inexact in events is *unavailable*: None in all further rows, with a `SchemaNotice`; it is never guessed. An incomplete
-old row produces no row.
+inexact in events is *unavailable*: None in all further rows, with a `SchemaNotice`; it is never guessed. The layout's
+`key` decides how images are read: without one old rows are whole, and an incomplete one produces no row; with one
+(PostgreSQL's replica identity) old rows have the key's values only, and large values of new rows may be UNKNOWN.
 
-Not here: single values (`postgres_values`, `mysql_values`), net changes of transactions (`pending_transaction`).
+Not here: single values (`postgres_values`, `mysql_values`), placeholders of large values (`large_values`), net changes
+of transactions (`pending_transaction`).
 """
 
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
 import orjson
 
-from cdc.change import ChangedRow, SchemaNotice, TableLayout
+from cdc.change import UNKNOWN, ChangedRow, SchemaNotice, TableLayout
 from cdc.debezium.events import RowEvent
 from cdc.debezium.forms import Converter, FieldSchema
+from cdc.debezium.large_values import LargeValues
 from cdc.debezium.modes import InexactValue, Modes
 from cdc.debezium.source_database import SourceDatabase
 
@@ -45,25 +47,50 @@ class TableRows:
         self._modes = modes
         self._unavailable: dict[str, str] = {}
         self._lost_identity = False
-        self._markers = _markers(modes.unavailable)
+        #: Positions of the columns that old rows have; empty if they have all.
+        self.identity = layout.key if database.incomplete_rows else ()
+        self._large = LargeValues(layout, modes.unavailable)
+        for column in self._large.unsupported if self.identity else ():
+            why = (
+                f"may be missing in events unless they have whole rows. Run: ALTER TABLE {name} REPLICA IDENTITY FULL;"
+            )
+            self._make_unavailable(column, why)
         #: Plans by the identity of the events' schema; the reference to it keeps the identity unique.
         self._plans: dict[int, tuple[Mapping[str, FieldSchema] | None, _Plan]] = {}
 
     def change(self, event: RowEvent) -> Change | None:
         """Return the change of an event other than TRUNCATE; None if it is incomplete: any row may have changed."""
         op, before, after = event.op, event.before, event.after
-        if op == "c":
-            return (None, self._row(event, after)) if after is not None else None
-        if before is None:
-            self._without_before()
+        if self.identity:
+            return self._partial_change(event)
+        if op != "c" and before is None:
+            self._misfit()
             return None
         if op == "d":
+            assert before is not None
             return None if self._perhaps_key_only(event, before) else (self._row(event, before), None)
+        if after is not None and self._database.incomplete_rows:
+            after = self._large.completed(before or {}, after)
         if after is None:
             return None
-        if self._database.incomplete_rows:
-            after = self._available(before, after)
-        return self._row(event, before), self._row(event, after)
+        return None if op == "c" or before is None else self._row(event, before), self._row(event, after)
+
+    def _partial_change(self, event: RowEvent) -> Change | None:
+        """Return the change of an event whose old row has the identity's values, or none if these did not change."""
+        before, after = event.before, event.after
+        row = None if after is None else self._row_in_part(event, after)
+        if event.op == "c":
+            return None if row is None else (None, row)
+        if event.op == "d":
+            row = None
+        elif row is None:
+            return None
+        image = before if before is not None else after if event.op == "u" else None
+        if image is None:
+            self._misfit()
+            return None
+        old = self._identified(event, image)
+        return None if old is None else (old, row)
 
     # ── Images ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,7 +162,37 @@ class TableRows:
 
     # ── Incomplete rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _without_before(self) -> None:
+    def _row_in_part(self, event: RowEvent, image: dict[str, Any]) -> ChangedRow:
+        missing = self._large.missing(image)
+        if not missing:
+            return self._row(event, image)
+        row = self._row(event, image | {self.layout.columns[i]: None for i in missing})
+        return tuple([UNKNOWN if i in missing else value for i, value in enumerate(row)])
+
+    def _identified(self, event: RowEvent, image: dict[str, Any]) -> ChangedRow | None:
+        """Return the identity's values of an image; None if it does not state them."""
+        known = self._plans.get(id(event.fields))
+        _, converters, _ = self._plan(event.fields) if known is None else known[1]
+        missing = self._large.missing(image)
+        row: list[str | None] = [UNKNOWN] * len(self.layout.columns)
+        for i in self.identity:
+            column = self.layout.columns[i]
+            if column in self._unavailable:
+                return None
+            if i in missing:
+                return None
+            # The identity's columns are never NULL: the table has another one.
+            if image.get(column) is None:
+                self._misfit()
+                return None
+            try:
+                row[i] = converters[i](image[column])
+            except (InexactValue, KeyError, TypeError, ValueError, OverflowError):
+                self._misfit()
+                return None
+        return tuple(row)
+
+    def _misfit(self) -> None:
         if not self._lost_identity:
             self._lost_identity = True
             why = self._database.lost_identity.format(table=self.name)
@@ -151,22 +208,6 @@ class TableRows:
         names = key.get("payload", key)
         rest = [value for name, value in before.items() if name not in names]
         return bool(rest) and all(value is None for value in rest)
-
-    def _available(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-        """Return the new row with the old values of unchanged large columns, which were not sent."""
-        markers = self._markers
-        missing = []
-        for name, value in after.items():
-            first = value[0] if type(value) is list and value else value
-            if type(first) is str and first in markers:
-                missing.append(name)
-        return after | {name: before[name] for name in missing if name in before} if missing else after
-
-
-def _markers(placeholder: str) -> frozenset[str]:
-    """Return the forms of the placeholder for values that were not sent, in columns of text and bytes."""
-    data = placeholder.encode()
-    return frozenset({placeholder, b64encode(data).decode(), urlsafe_b64encode(data).decode(), data.hex()})
 
 
 def _picker(columns: tuple[str, ...], unavailable: Mapping[str, str]) -> _Pick:

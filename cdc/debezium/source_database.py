@@ -45,7 +45,7 @@ class SourceDatabase:
     converter: Callable[[ColumnType, FieldSchema | None, Modes], Converter]
     #: The reason why NULL in an event may be another value; None if it may not.
     null_ambiguity: Callable[[ColumnType, FieldSchema | None, Modes], str | None]
-    #: Whether new rows lack large values that are unchanged, and old rows may have the key only.
+    #: Whether new rows lack large values that are unchanged, and old rows may have the layout's key only.
     incomplete_rows: bool
-    #: Reason and remedy if events have no old rows of a ``{table}``.
+    #: Reason, and remedy if there is one, for events whose old rows are not those of the catalog's ``{table}``.
     lost_identity: str

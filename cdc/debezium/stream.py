@@ -21,6 +21,7 @@ from cdc.debezium.assembler import AssemblyLimits, DebeziumAssembler
 from cdc.debezium.envelope import RecordDecoder
 from cdc.debezium.feed import Feed, Records, TopicEnds, TopicStarts
 from cdc.debezium.history import StartSnapshot
+from cdc.debezium.identity_proofs import IdentityProofs, ReadIdentities
 from cdc.debezium.names import collection_of
 from cdc.debezium.options import DebeziumOptions
 from cdc.stream import StreamStart
@@ -38,7 +39,7 @@ class DebeziumStream:
     to `tables` later overflows in transactions with events from before its topic was read.
 
     `take_snapshot` takes a snapshot of the database, not older than the call (PostgreSQL: with its horizon). Its class
-    determines the database.
+    determines the database. `read_identities`: of a database whose old rows may have some columns only.
     """
 
     held_up: str | None = None
@@ -51,6 +52,7 @@ class DebeziumStream:
         max_transaction_rows: int = 200_000,
         start_timeout_s: float = 60.0,
         make_consumer: Callable[..., Any] = KafkaConsumer,
+        read_identities: ReadIdentities | None = None,
     ) -> None:
         self._options = options
         self._tables = tables
@@ -58,6 +60,9 @@ class DebeziumStream:
         self._limits = AssemblyLimits(max_transaction_rows, waiting_rows=4 * max_transaction_rows)
         self._start_timeout_s = start_timeout_s
         self._make_consumer = make_consumer
+        self._proofs = None if read_identities is None else IdentityProofs(read_identities)
+        #: Transactions whose proofs are pending.
+        self._taken: list[CommittedTransaction] = []
         self._feed: Feed | None = None
         self._assembler: DebeziumAssembler | None = None
         self._reader: RecordDecoder | None = None
@@ -94,6 +99,8 @@ class DebeziumStream:
         self._feed = Feed(self._options, lambda: _notify(loop, self._arrived), self._make_consumer)
         self._feed.start(followed)
         began = await self._first_item()
+        if self._proofs is not None:
+            await self._proofs.follow(layouts)
         # Transactions that had begun are not in the stream; lookups wait until they have ended.
         snapshot = (await self._take_snapshot()).closed()
         self._assembler = DebeziumAssembler(snapshot, modes, self._limits, watermark)
@@ -122,9 +129,9 @@ class DebeziumStream:
         assembler = self._assembler
         while True:
             self._arrived.clear()
-            self._follow(assembler)
+            await self._follow(assembler)
             more = self._read(assembler, self._feed)
-            transactions: list[CommittedTransaction] = assembler.take(max_rows)
+            transactions = await self._proven(assembler, max_rows)
             notices = assembler.take_notices()
             if transactions or notices or assembler.position > self._reported:
                 self._reported = assembler.position
@@ -143,11 +150,22 @@ class DebeziumStream:
         except TimeoutError:
             pass
 
-    def _follow(self, assembler: DebeziumAssembler) -> None:
-        new, gone = assembler.follow(self._tables())
+    async def _follow(self, assembler: DebeziumAssembler) -> None:
+        layouts = self._tables()
+        if self._proofs is not None:
+            await self._proofs.follow(layouts)
+        new, gone = assembler.follow(layouts)
         if new or gone:
             assert self._feed is not None
             self._feed.follow(assembler.followed)
+
+    async def _proven(self, assembler: DebeziumAssembler, max_rows: int) -> list[CommittedTransaction]:
+        """Return the next transactions, without rows whose identity is not proven."""
+        self._taken = self._taken or assembler.take(max_rows)
+        if self._proofs is not None:
+            await self._proofs.require(self._taken)
+        transactions, self._taken = self._taken, []
+        return transactions
 
     def _read(self, assembler: DebeziumAssembler, feed: Feed) -> bool:
         """Decode a slice of records; return whether more may be ready."""

@@ -8,17 +8,24 @@ import os
 import sys
 import time
 from pathlib import Path
+from random import Random
 
+import psycopg
 import pytest
 
-from tests.fixtures.service import RunningService
-from tests.integration.consistency import Auditor, Load
+from tests.fixtures.identities import set_default_identities, set_random_identities
+from tests.fixtures.postgres import Database
+from tests.fixtures.seeds import day_seed
+from tests.fixtures.service import RunningService, until
+from tests.integration.consistency import RECOVERY_S, Auditor, Load
 from tests.integration.news_setups import Setup, mariadb_direct, mariadb_kafka, postgres_direct, postgres_kafka, serving
 
 __all__ = ["mariadb_direct", "mariadb_kafka", "postgres_direct", "postgres_kafka"]
 
 #: A run has shown enough after so many comparisons of all keys, transactions, and sums of all money.
 ROUNDS, COMMITS, AUDITS = 5, 600, 600
+#: Times that all tables get other replica identities.
+ALTERATIONS = 4
 #: `make soak` sets how long it goes on all the same.
 SOAK_S = float(os.environ.get("SOAK_SECONDS", "0"))
 
@@ -73,6 +80,26 @@ def test_postgres_direct(postgres_direct: Setup, tmp_path: Path) -> None:
 def test_postgres_over_kafka(postgres_kafka: Setup, tmp_path: Path) -> None:
     with serving(tmp_path / "service", postgres_kafka) as service:
         every_answer_is_the_databases(postgres_kafka, service)
+
+
+@pytest.mark.postgres
+@pytest.mark.kafka
+def test_identities_over_kafka(postgres_kafka: Setup, database: Database, tmp_path: Path) -> None:
+    """Tables have the replica identities of new ones, then others, under writers: events do not state them."""
+    rng = Random(day_seed("identities over Kafka"))
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        set_default_identities(connection)
+        with serving(tmp_path / "service", postgres_kafka) as service, Load(postgres_kafka.news, service) as load:
+            load.compare_until(lambda: has_shown_enough(load) and has_raced(service), ROUNDS)
+            load.disturbed.set()
+            for _ in range(ALTERATIONS):
+                set_random_identities(connection, rng)
+                for _ in range(ROUNDS):
+                    # Views are planned again, at some time: whatever is answered in between is right.
+                    until(load.is_right, RECOVERY_S)
+                    load.pause(0.3)
+            sys.stdout.write(f"{load.summary()}\n{service.stats()['engine']}\n")
+            assert service.stats()["engine"]["partial_changes"]
 
 
 @pytest.mark.mariadb

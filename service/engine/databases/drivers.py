@@ -5,9 +5,11 @@ Drivers are imported on demand: those of MariaDB and of Kafka are extras.
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cdc.change import StreamLost, TableLayout
+from cdc.debezium.identity_proofs import ReadIdentities
 from cdc.stream import ChangeStream, Layouts
 from service.engine.databases.streams import MakeStream, binlog_stream, missing_extra, slot_stream
 from service.engine.upstream.results import Finding, UpstreamError
@@ -27,6 +29,7 @@ def open_upstream(settings: Settings) -> Upstream:
 def _postgres(settings: Settings) -> Upstream:
     from service.engine.databases.postgres.connect import PostgresPool
     from service.engine.databases.postgres.lookups import PostgresLookups
+    from service.engine.databases.postgres.replica_identities import read_identities
     from service.engine.databases.postgres.upstream import PostgresUpstream
 
     upstream, cdc = settings.upstream, settings.cdc
@@ -34,7 +37,7 @@ def _postgres(settings: Settings) -> Upstream:
     pool = PostgresPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     lookups = PostgresLookups(pool)
     if cdc.kafka is not None:
-        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows, partial(read_identities, pool))
         return PostgresUpstream(pool, lookups, make_stream, cdc.publication, capture, False, cdc.set_replica_identity)
     apart = cdc.url is not None
     return PostgresUpstream(
@@ -64,8 +67,11 @@ def _mysql(settings: Settings) -> Upstream:
     return MySqlUpstream(pool, MySqlLookups(pool), binlog_stream(settings), apart=cdc.url is not None)
 
 
-def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeStream, Capture]:
-    """Returns the factory of change streams from Debezium's topics, and the topics."""
+def _debezium(
+    kafka: KafkaSettings, lookups: Lookups, transaction_rows: int, identities: ReadIdentities | None = None
+) -> tuple[MakeStream, Capture]:
+    """Returns the factory of change streams from Debezium's topics, and the topics. `identities`: reader of replica
+    identities, for databases that have them."""
     try:
         from cdc.debezium.stream import DebeziumStream
         from service.engine.databases.topics import Topics, debezium_options
@@ -80,7 +86,7 @@ def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> 
             raise StreamLost(error.detail, error.retryable, error.hint) from None
 
     def make(layouts: Layouts) -> ChangeStream:
-        return DebeziumStream(options, layouts, take_snapshot, transaction_rows)
+        return DebeziumStream(options, layouts, take_snapshot, transaction_rows, read_identities=identities)
 
     return make, Topics(options)
 

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdc.change import ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.change import UNKNOWN, ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.column_type import ColumnType
 from cdc.debezium.assembler import DebeziumAssembler
 from cdc.debezium.envelope import RecordDecoder
@@ -183,8 +184,8 @@ def test_a_large_value_that_was_not_sent_is_the_old_one() -> None:
     assert change.added[0][2] == change.removed[0][2] != "__debezium_unavailable_value"
 
 
-def test_default_identity_never_makes_rows() -> None:
-    """Updates without the old row, and deletes with its key only, overflow with a notice."""
+def test_default_identity_never_makes_whole_rows() -> None:
+    """Updates without the old row, and deletes with its key only, overflow where the catalog says FULL."""
     modes = Modes(time_precision="adaptive", binary="bytes")
     taken, notices = read("postgres-default", POSTGRES, PostgresSnapshot(2067, 2067), modes)
     by_xid = {t.id: t.tables for t in taken}
@@ -195,8 +196,29 @@ def test_default_identity_never_makes_rows() -> None:
     assert by_xid[2073] == {"shop.docs": TableChange(overflow=True)}
     reasons = [n.reason for n in notices if n.table == "shop.docs"]
     assert reasons
-    assert "ALTER TABLE shop.docs REPLICA IDENTITY FULL;" in reasons[0]
+    assert "another replica identity" in reasons[0]
     assert any("interval.handling.mode=string" in n.reason for n in notices if n.table == "shop.types")
+
+
+def test_default_identity() -> None:
+    """Old rows have the key; a large value that was not sent is unknown; a key change is a delete and an insert."""
+    modes = Modes(time_precision="adaptive", binary="bytes")
+    layouts = {name: replace(layout, key=(0,)) for name, layout in POSTGRES.items() if name != "shop.nopk"}
+    taken, notices = read("postgres-default", layouts, PostgresSnapshot(2067, 2067), modes)
+    assert not [n for n in notices if not n.columns]
+    types = [t.tables["shop.types"] for t in taken if "shop.types" in t.tables]
+    assert [(len(c.added), len(c.partial)) for c in types] == [(1, 0), (0, 1), (1, 1), (0, 1)]
+    rest = (UNKNOWN,) * (len(ROW) - 1)
+    ((before, after),) = types[1].partial
+    assert before == ("1", *rest)
+    assert after is not None
+    assert after[:2] == ("1", "13.00")
+    assert types[2].partial == [(("1", *rest), None)]
+    assert types[2].added[0][0] == "2"
+    assert types[3].partial == [(("2", *rest), None)]
+    docs = [image for t in taken if "shop.docs" in t.tables for image in t.tables["shop.docs"].partial]
+    assert any(after is not None and after[2] is UNKNOWN for _, after in docs), docs
+    assert "__debezium_unavailable_value" not in str(taken)
 
 
 def test_units_that_are_not_stated_are_refused() -> None:

@@ -1,13 +1,14 @@
 """The source over a look-alike: starting, following, and what ends a stream."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
 from cdc.change import CommittedTransaction, StreamLost, TableChange, TableLayout
+from cdc.debezium.identity_proofs import Identities, ReplicaIdentity
 from cdc.debezium.options import DebeziumOptions
 from cdc.debezium.stream import DebeziumStream
 from cdc.postgres.position import PostgresSnapshot
@@ -28,6 +29,17 @@ class World:
         self.publisher = Publisher("postgres", routed=False)
         self.tables: dict[str, TableLayout] = {"s.a": LAYOUT}
         self.count = 0
+        #: Mark of the tables' replica identities, and how often the catalog may be read: as often as the tests want.
+        self.mark = "full"
+        self.reads: asyncio.Queue[None] = asyncio.Queue()
+        self.allow(100)
+
+    def allow(self, reads: int) -> None:
+        """Let the catalog be read so many more times, and no more."""
+        while not self.reads.empty():
+            self.reads.get_nowait()
+        for _ in range(reads):
+            self.reads.put_nowait(None)
 
     def commit(self, *changes: Change, without: str = "") -> None:
         """A transaction happens and is published."""
@@ -47,9 +59,20 @@ class World:
     async def snapshot(self) -> PostgresSnapshot:
         return PostgresSnapshot(700, 700 + self.count, horizon=700 + self.count)
 
+    async def identities(self, tables: Sequence[int]) -> Identities:
+        """The catalog now."""
+        await self.reads.get()
+        return Identities(await self.snapshot(), {table: ReplicaIdentity(self.mark, frozenset()) for table in tables})
+
     @asynccontextmanager
     async def source(self, options: DebeziumOptions = OPTIONS) -> AsyncIterator[DebeziumStream]:
-        made = DebeziumStream(options, lambda: self.tables, self.snapshot, make_consumer=self.cluster.consumer)
+        made = DebeziumStream(
+            options,
+            lambda: self.tables,
+            self.snapshot,
+            make_consumer=self.cluster.consumer,
+            read_identities=self.identities,
+        )
         try:
             await made.start()
             yield made
@@ -255,5 +278,31 @@ def test_a_new_partition() -> None:
             world.commit(A)
             (told,) = await transactions(source, 1)
             assert told.tables == {"s.a": TableChange([], [X])}
+
+    run(scenario)
+
+
+def test_rows_of_an_identity_that_is_not_proven() -> None:
+    """They are dropped; a batch that is cancelled while the catalog is read is delivered by the next call."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=2)
+        async with world.source() as source:
+            world.commit(Change("a", X, Y))
+            (proven,) = await transactions(source, 1)
+            assert proven.tables == {"s.a": TableChange([X], [Y])}
+            world.mark = "altered and altered back"
+            world.commit(Change("a", X, Y))
+            world.commit(A)
+            doubted, new = await transactions(source, 2)
+            assert doubted.tables == {"s.a": TableChange(overflow=True)}
+            assert new.tables == {"s.a": TableChange([], [X])}
+            world.allow(0)
+            world.commit(Change("a", Y, X))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(source.next_batch(), 0.2)
+            world.allow(100)
+            (late,) = await transactions(source, 1)
+            assert late.tables == {"s.a": TableChange([Y], [X])}
 
     run(scenario)

@@ -82,9 +82,15 @@ FROM pg_catalog.pg_stats s
 WHERE {_USER_SCHEMA} AND s.n_distinct <> 0 AND c.reltuples > 0 AND s.inherited = (c.relkind = 'p')
 """
 
+#: Numbers of the columns of table c's replica identity; none if old rows are whole or not logged.
+IDENTITY = """ARRAY(
+    SELECT k.number::int
+    FROM pg_catalog.pg_index i, LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, at)
+    WHERE i.indrelid = c.oid AND k.at <= i.indnkeyatts AND CASE c.relreplident
+        WHEN 'd' THEN i.indisprimary AND i.indimmediate WHEN 'i' THEN i.indisreplident END)"""
 #: A catalog row's ``xmin`` changes whenever the row does. A publication may drop operations, or a table, and add them
 #: again between two checks: then its row, or the table's membership row, has a new ``xmin``.
-_LAYOUTS = """
+_LAYOUTS = f"""
 WITH RECURSIVE followed AS (
     SELECT w.name, c.oid FROM unnest(%(tables)s::text[]) AS w (name)
            JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name)
@@ -115,7 +121,8 @@ SELECT w.name, c.oid, array_remove(array_agg(a.attname::text ORDER BY a.attnum),
                  LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
                  WHERE p.pubname = %(publication)s), ''),
        coalesce(array_agg(format('%%s/%%s/%%s', m.mark, l.oid, l.xmin) ORDER BY a.attnum)
-                FILTER (WHERE a.attnum IS NOT NULL), '{}')
+                FILTER (WHERE a.attnum IS NOT NULL), '{{}}'),
+       {IDENTITY}
 FROM followed w JOIN pg_catalog.pg_class c ON c.oid = w.oid
      LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated <> ''
@@ -190,7 +197,8 @@ async def load_layouts(
     """Loads layouts of these tables for `PostgresStream`, by the names of `load_catalog`; missing tables are left out.
 
     Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object unchanged.
-    `with_column_types`: for sources that print values themselves. `publication`: the publication that carries them.
+    `with_column_types`: for a connector's events, with the replica identity as their key. `publication`: the
+    publication that carries them.
     """
     kinds = await load_kinds(connection) if with_column_types else None
     rows = await _all(connection, _LAYOUTS, {"publication": publication, "tables": list(tables)})
@@ -207,6 +215,7 @@ async def load_layouts(
             column_marks=tuple(column_marks),
             publication_mark=publication_mark,
             type_marks=tuple(type_marks),
+            key=tuple(sorted(map(numbers.index, identity))) if kinds is not None else (),
             since=parse_lsn(since[0][0]),
         )
         for (
@@ -220,6 +229,7 @@ async def load_layouts(
             column_marks,
             publication_mark,
             type_marks,
+            identity,
         ) in rows
     }
 

@@ -85,11 +85,7 @@ class PostgresSession:
         whole_rows = self.whole_rows or self.capture is not None
         found = await checks.check_tables(self.connection, self.publication, tables, whole_rows=whole_rows)
         found = [finding for finding in found if finding.code != "publication"]
-        if self.capture is None:
-            return found
-        # Records of a connector must have whole old rows.
-        found = [replace(each, fatal=True) if each.code == "replica_identity" else each for each in found]
-        return found + await self.capture.check_tables(tables)
+        return found if self.capture is None else found + await self.capture.check_tables(tables)
 
     async def check_schema(
         self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
