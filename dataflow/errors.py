@@ -36,6 +36,16 @@ class UnsupportedQuery(Exception):
         self.span = span
 
 
+class UnsupportedParameter(UnsupportedQuery):
+    """A parameter where it cannot be a column of the plan's rows. `free`: it could be one of a chain, then of `type`
+    (`dataflow.types.SqlType`) if that is known."""
+
+    def __init__(self, reason: str, span: Span | None, name: str, type_: object = None) -> None:
+        super().__init__(reason, span)
+        self.name = name
+        self.type = type_
+
+
 class InvalidQuery(Exception):
     """The user's: not a SELECT that the upstream would run (syntax, unknown names, side effects)."""
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, RouteUse, SourceNode, Stored
+from dataflow.engine.nodes import GroupingNode, Leaf, RouteUse, SourceNode, Stored
 from dataflow.lookups.shapes import lookup_shape
 from dataflow.plan.estimate import estimated_bytes, size_text
 from dataflow.plan.identity_uses import identity_uses

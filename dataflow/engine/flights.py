@@ -13,15 +13,18 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.context import Context
 from dataflow.engine.effects import CancelLookup
 from dataflow.engine.events import LookupDone
-from dataflow.engine.nodes import ChainNode, Leaf, Stored
+from dataflow.engine.nodes import Leaf, Stored
 from dataflow.engine.outstanding import Outstanding, UpstreamQuery
+from dataflow.engine.parametric_rows import Keys
 from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.plan.parts import Lookup, Part
 from dataflow.sizing import sampled_bytes
+from dataflow.state.coverage import Coverage
 from dataflow.types import Columns, Key, LookupId, NodeId
 
 #: What a flight takes, with its part of its lookup.
@@ -57,6 +60,14 @@ class LookupQuery(UpstreamQuery[LookupDone]):
     def of_everything(self) -> bool:
         """True if it reads all rows."""
         return not self.columns and self.part is None
+
+    def source_keys(self) -> list[Keys]:
+        """The keys, in columns of the chain."""
+        columns = self.node.source_columns(self.columns)
+        among = Coverage(columns)
+        for key in self.keys:
+            among.add(key)
+        return [(columns, among)]
 
     def flight_keys(self) -> Iterator[FlightKey]:
         """The flights it carries."""

@@ -11,11 +11,11 @@ Not here: what a node does (`nodes`); propagation, upqueries and eviction, which
 from collections import Counter
 from collections.abc import Iterator
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.events import TableDelta
 from dataflow.engine.key_sizes import UNLIMITED, KeyLimits, KeySizes
 from dataflow.engine.nodes import (
     BlockNode,
-    ChainNode,
     Dependent,
     GroupingNode,
     InnerNode,
@@ -31,6 +31,7 @@ from dataflow.engine.nodes import (
 from dataflow.engine.partial_images import PartialImages
 from dataflow.errors import InvariantViolation
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, Relation, Source, TopK, Union, View, Window, inputs_of
+from dataflow.plan.parametric import parametric_chains
 from dataflow.plan.route_conditions import on_inputs, paddings_read, relevant_columns
 from dataflow.plan.routes import (
     Route,
@@ -103,8 +104,8 @@ class Graph:
         leaf = Leaf(self._next_id(), source, view_id, view)
         self._adopt(leaf)
         self.leaves[view_id] = leaf
-        # A key without rows to aggregate has its row only if it is covered itself.
-        whole = whole and not _has_default_rows(view.relation)
+        # A key without rows to aggregate has its row only if it is covered itself; one of a parametric chain, its rows.
+        whole = whole and not _has_default_rows(view.relation) and not any(parametric_chains(view.relation))
         columns = self.resolve(leaf, () if whole else view.key_columns)
         leaf.cover_by(columns, self._ordered(leaf) if columns == view.key_columns and not whole else None)
         if limits != UNLIMITED and not leaf.full:
@@ -162,7 +163,7 @@ class Graph:
         return resolved
 
     def _merge(self, node: Stored, columns: Columns, union: UnionNode) -> Merge:
-        below = _columns_of_source(node, columns)
+        below = node.source_columns(columns)
         cover = union_columns(union.relation, tuple(sorted(set(below))))
         merge = Merge(node, columns, union, cover, tuple(map(below.index, cover)))
         for input_ in dict.fromkeys(union.inputs):
@@ -172,7 +173,7 @@ class Graph:
         return merge
 
     def _use(self, node: Stored, columns: Columns, block: BlockNode) -> RouteUse:
-        route = block_route(block.relation, _columns_of_source(node, columns), self.catalog)
+        route = block_route(block.relation, node.source_columns(columns), self.catalog)
         if route is None:
             raise InvariantViolation(f"there is no route for {columns} of node {node.id}")
         inputs = [block.inputs[i] for i in route.order()]
@@ -292,12 +293,6 @@ def _has_default_rows(relation: Relation) -> bool:
     """Return whether keys have rows that are made of none: aggregates without GROUP BY, by parameters."""
     own = isinstance(relation, Aggregate) and relation.scalar and bool(relation.group)
     return own or any(map(_has_default_rows, inputs_of(relation)))
-
-
-def _columns_of_source(node: Stored, columns: Columns) -> Columns:
-    if isinstance(node.relation, Aggregate):
-        return tuple(node.relation.group[c] for c in columns)
-    return columns
 
 
 def merged(deltas: list[TableDelta]) -> TableDelta:

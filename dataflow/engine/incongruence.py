@@ -10,8 +10,9 @@ enforced, and the upstream does not say when that was.
 
 from collections import Counter
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.evictions import Target, driven_keys
-from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, RouteUse
+from dataflow.engine.nodes import BlockNode, InnerNode, RouteUse
 from dataflow.ops.block import Combination, where
 from dataflow.plan.routes import Step
 from dataflow.state.intervals import OrderedCover

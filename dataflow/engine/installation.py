@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataflow.engine.context import Context
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import LookupQuery
-from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, PartitionNode, Store
+from dataflow.engine.nodes import GroupingNode, Leaf, PartitionNode, Store
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
@@ -144,9 +144,9 @@ class Installation:
                 node.fill_partitions(sent.columns, key, found)
 
 
-def redo_deltas(chain: ChainNode, unseen: list[TableDelta]) -> list[Delta]:
+def redo_deltas(sent: LookupQuery, unseen: list[TableDelta]) -> list[Delta]:
     """Changes of a lookup's chain by the transactions that it did not see."""
-    deltas = [chain.function.delta(delta.removed, delta.added) for delta in unseen]
+    deltas = [sent.chain.delta(delta.removed, delta.added, sent) for delta in unseen]
     return [delta for delta in deltas if delta[0] or delta[1]]
 
 

@@ -22,6 +22,9 @@ class Limits:
     key_rows_bytes: int = 64 << 20
     #: Bytes of a view's key, as UTF-8; reads of larger ones are forwarded, or answered and not stored.
     key_bytes: int = 4096
+    #: Tuples of a parametric chain's values that one row of its table is looked at with (`parametric_rows`), for each
+    #: way in which keys are covered; beyond, those that were covered first are forgotten when a row comes.
+    active_tuples: int = 1_000
     #: What is kept whole and has more rows below it than this is derived slice by slice.
     derive_rows: int = 5_000
     #: About how many bytes one `EvictSome` forgets at most, and one key more.

@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.events import LoadBegun, LookupDone, TableDelta, Transaction
 from dataflow.engine.flights import FlightKey, LookupQuery
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import ChainNode, Store, Stored
+from dataflow.engine.nodes import Store, Stored
 from dataflow.engine.partial_images import PartialImages
 from dataflow.engine.redo_log import RedoLog
 from dataflow.engine.staging import Staged, Staging, Twin

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.counts import NodeCounts
 from dataflow.engine.key_sizes import KeySizes
+from dataflow.engine.parametric_rows import Keys
 from dataflow.ops.aggregate import Group, Grouping
 from dataflow.ops.block import BlockJoin, Condition
-from dataflow.ops.chain import ChainFunction
 from dataflow.ops.partitions import Partition, Partitioned
-from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types
+from dataflow.plan.nodes import Aggregate, Block, Relation, TopK, Union, View, Window, column_types
 from dataflow.plan.parts import Interval
 from dataflow.plan.routes import Completion, Route, Source
 from dataflow.sizing import NUMBER_BYTES
@@ -28,22 +29,6 @@ from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.state.materialization import Materialization, as_bag, consolidate, grouped
 from dataflow.state.ordering import Ordering
 from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
-
-
-class ChainNode:
-    """A chain's function, shared by all that hold state over it."""
-
-    def __init__(self, id_: NodeId, chain: Chain) -> None:
-        self.id = id_
-        self.relation = chain
-        self.function = ChainFunction(chain)
-        self.types = column_types(chain)
-        self.children: list[Stored] = []
-
-    @property
-    def table(self) -> str:
-        """The base table that the chain reads."""
-        return self.relation.table
 
 
 class BlockNode:
@@ -217,6 +202,14 @@ class Stored(ABC):
     def coverages(self) -> Mapping[Cover, Coverage]:
         """Coverage by the columns, or the order, of its keys."""
 
+    def source_columns(self, columns: Columns) -> Columns:
+        """The columns of the node's source that are columns of the node."""
+        return columns
+
+    def source_keys(self) -> list[Keys]:
+        """The covered keys, in columns of the source."""
+        return [(self.source_columns(coverage.columns), coverage) for coverage in self.coverages().values()]
+
     def covered(self, columns: Columns, key: Key) -> bool:
         """Return whether all of `key` is covered."""
         return key in self.coverage_of(columns).keys
@@ -368,6 +361,9 @@ class GroupingNode(OperatorNode):
     @property
     def operator(self) -> Grouping:
         return self.grouping
+
+    def source_columns(self, columns: Columns) -> Columns:
+        return tuple([self.relation.group[c] for c in columns])
 
     def fill_rows(self, columns: Columns, key: Key, rows: list[Row]) -> None:
         self.fill_groups(columns, key, self.grouping.groups_of_rows(rows))

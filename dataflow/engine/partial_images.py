@@ -16,12 +16,13 @@ row in the store; otherwise the keys that it may be under are evicted.
 Not here: which tables have such changes (`schema.Table.identity`), rows that a plan stores for this (`plan.rules`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.events import TableDelta
 from dataflow.engine.evictions import Target
-from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, Store, Stored
+from dataflow.engine.nodes import Leaf, Store, Stored
 from dataflow.errors import contained
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import passed_through
@@ -61,7 +62,9 @@ class PartialImages:
 
     def __init__(self, chain: ChainNode, table: Table) -> None:
         relation = chain.relation
-        plain = passed_through(relation)
+        #: A parametric chain has a row for every active tuple, which one of the table does not tell: keys are evicted.
+        self._parametric = relation.parameters is not None
+        plain = {c: base for c, base in passed_through(relation).items() if base < len(table.columns)}
         shown = {base: column for column, base in plain.items()}
         self.table = table
         self._function = chain.function
@@ -75,7 +78,7 @@ class PartialImages:
             (
                 tuple(shown[c] for c in key)
                 for key in sorted(table.keys, key=lambda key: not set(key) <= set(table.identity or key))
-                if shown.keys() >= set(key)
+                if shown.keys() >= set(key) and not self._parametric
             ),
             None,
         )
@@ -128,8 +131,7 @@ class PartialImages:
         """Yields the covered keys of a node that a row of the chain, known in part, may be under."""
         for cover, coverage in node.coverages().items():
             columns = cover.columns if isinstance(cover, OrderedCover) else cover
-            source = tuple(node.relation.group[c] for c in columns) if isinstance(node, GroupingNode) else columns
-            positions, part = self.known_part(source, row)
+            positions, part = self.known_part(node.source_columns(columns), row)
             for key in coverage.agreeing(positions, part):
                 yield node, cover, key
 
@@ -169,6 +171,11 @@ class PartialImages:
         positions = tuple([p for p, column in enumerate(columns) if row[column] is not UNKNOWN])
         return positions, key_function(tuple([columns[p] for p in positions]), self._types)(row)
 
+    def partial_rows(self, deltas: Iterable[TableDelta]) -> list[Row]:
+        """Returns the rows of the chain, known in part, that partial changes took away or brought."""
+        rows = [row for delta in deltas for change in delta.partial for row in change]
+        return [self.shown(row) for row in rows if row is not None]
+
     def shown(self, row: Row) -> Row:
         """Returns the chain's row of a table's row, known in part."""
         return tuple([UNKNOWN if base is None else row[base] for base in self._base])
@@ -181,6 +188,8 @@ class PartialImages:
 
     def _completed(self, after: Row, held: Row | None) -> Row | None:
         """Returns a new row with the values that it shares with the chain's old row; None if one is still unknown."""
+        if self._parametric:
+            return None
         if held is not None and UNKNOWN in after:
             values = list(after)
             for column, base in enumerate(self._base):

@@ -23,7 +23,7 @@ class Pins:
     def pin(self, view: ViewId, key: Key) -> None:
         """Somebody follows a key."""
         leaf = self._graph.leaves.get(view)
-        if leaf is not None and None not in key:
+        if leaf is not None and leaf.view.may_match(key):
             key = leaf.covering_key(key)
             leaf.pins[key] = leaf.pins.get(key, 0) + 1
             self._ranking.pinned(leaf, key)
@@ -33,7 +33,7 @@ class Pins:
     def unpin(self, view: ViewId, key: Key) -> None:
         """Somebody does not any more."""
         leaf = self._graph.leaves.get(view)
-        if leaf is not None and None not in key:
+        if leaf is not None and leaf.view.may_match(key):
             key = leaf.covering_key(key)
             left = leaf.pins.pop(key, 0) - 1
             if left > 0:

@@ -8,6 +8,7 @@ Not here: who reads (`upquery`), what the leaf store does with changes (`service
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.context import Context
 from dataflow.engine.derivations import Derivations
 from dataflow.engine.effects import LeafChange, LeafClear
@@ -15,7 +16,7 @@ from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evictions import Evictions, Target, downstream
 from dataflow.engine.graph import Graph, merged
 from dataflow.engine.incongruence import Incongruence
-from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Leaf, Stored, UnionNode
+from dataflow.engine.nodes import BlockNode, InnerNode, Leaf, Stored, UnionNode
 from dataflow.engine.ranking import Ranking
 from dataflow.errors import contained
 from dataflow.ops.block import InputChange
@@ -40,6 +41,7 @@ class Propagation:
         fill: Fill,
     ) -> None:
         self._counters = context.counters
+        self._limits = context.limits
         self._emit = context.emit
         self._graph = graph
         self._ranking = ranking
@@ -65,6 +67,7 @@ class Propagation:
         for table, delta in tables.items():
             if delta.overflow:
                 self._forget_table(table)
+            self._forget_surplus(table, delta)
             if delta.partial:
                 own.update(self._resolve(table, delta.partial))
         self._spoiled = {}
@@ -88,6 +91,19 @@ class Propagation:
         self._counters["overflow"] += 1
         for node in list(self._graph.over(table)):
             self._evictions.evict_all(node)
+
+    def _forget_surplus(self, table: str, change: TableDelta) -> None:
+        """Evicts the oldest of the keys by whose parameters a row of a change would be looked at too often."""
+        rows = (*change.removed, *change.added)
+        for chain in self._graph.by_table.get(table, ()):
+            if chain.parametric is None:
+                continue
+            for child in chain.children:
+                for cover, coverage in child.coverages().items():
+                    keys = child.source_columns(coverage.columns), coverage
+                    for key in chain.parametric.surplus(rows, keys, self._limits.active_tuples):
+                        self._counters["surplus_tuples"] += 1
+                        self._evictions.evict(child, cover, key)
 
     def _resolve(self, table: str, changes: list[PartialChange]) -> dict[NodeId, Delta]:
         """Returns what partial changes of a table are for each node over it, after evicting what they leave unknown."""
@@ -155,16 +171,18 @@ class Propagation:
         deltas: dict[NodeId, Delta],
         dirty: list[NodeId],
     ) -> None:
-        try:
-            delta = chain.function.delta(change.removed, change.added)
-        except Exception as error:
-            self._spoil(chain.children, error)
-            return
-        for child in chain.children:
-            removed, added = own.get(child.id, _NOTHING)
-            total = consolidate((delta[0] + removed, delta[1] + added)) if removed or added else delta
-            if total[0] or total[1] or change.truncated:
-                self._absorb(child, total, change.truncated, deltas, dirty)
+        together = [chain.children] if chain.parametric is None else [[child] for child in chain.children]
+        for children in together:
+            try:
+                delta = chain.delta(change.removed, change.added, children[0])
+            except Exception as error:
+                self._spoil(children, error)
+                continue
+            for child in children:
+                removed, added = own.get(child.id, _NOTHING)
+                total = consolidate((delta[0] + removed, delta[1] + added)) if removed or added else delta
+                if total[0] or total[1] or change.truncated:
+                    self._absorb(child, total, change.truncated, deltas, dirty)
 
     def _spoil(self, nodes: Sequence[Stored], error: Exception) -> None:
         """A row came for which an expression fails, as it does upstream. What these nodes hold is looked up again: a

@@ -39,7 +39,7 @@ def wants_of(event: Read, graph: Graph, refreshes: RefreshedViews, limits: Limit
             if key_bytes(key) > limits.key_bytes:
                 wanted.wants.append(Want(leaf, key))
                 wanted.forwards = True
-            elif None not in key:
+            elif leaf.view.may_match(key):
                 wanted.wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
             elif leaf.view.rows_for_null is None:
                 wanted.wants.append(Want(leaf, key))

@@ -15,14 +15,16 @@ Not here: how often a key is looked up again (`demands`), how rows are installed
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import LookupQuery
 from dataflow.engine.graph import Graph
 from dataflow.engine.installation import redo_deltas
-from dataflow.engine.nodes import ChainNode, GroupingNode
+from dataflow.engine.nodes import GroupingNode
+from dataflow.engine.partial_images import Redo
 from dataflow.engine.ring import Ring
+from dataflow.plan.parametric import chain_table
 from dataflow.scalar import ColumnRef
-from dataflow.state.coverage import Coverage
 from dataflow.state.index import key_function
 from dataflow.types import Columns, Delta, Key, Row, columns_of
 
@@ -52,33 +54,33 @@ class UncertainVisibility:
         if snapshot.exact:
             if any(delta.partial for delta in unseen):
                 return self._redo_partial(sent, result.rows, unseen)
-            return Verdict(redo_deltas(chain, unseen))
+            return Verdict(redo_deltas(sent, unseen))
         if any(map(_hides_rows, unseen)):
             return Verdict([], sent.keys)
-        touched = _touched(sent, redo_deltas(chain, self._ring.unsure(chain.table, snapshot)))
+        touched = _touched(sent, redo_deltas(sent, self._ring.unsure(chain.table, snapshot)))
         if not touched:
-            return Verdict(redo_deltas(chain, unseen))
+            return Verdict(redo_deltas(sent, unseen))
         unique = self._unique(sent, chain)
         since = self._ring.since_unseen(chain.table, snapshot)
         if unique is None or any(map(_hides_rows, since)):
-            return Verdict(redo_deltas(chain, unseen), touched)
-        return Verdict([last_images(result.rows, redo_deltas(chain, since), unique)], replaced=True)
+            return Verdict(redo_deltas(sent, unseen), touched)
+        return Verdict([last_images(result.rows, redo_deltas(sent, since), unique)], replaced=True)
 
     def _redo_partial(self, sent: LookupQuery, rows: list[Row], unseen: list[TableDelta]) -> Verdict:
         """Judges a result, given changes of whose old rows the stream carried a part."""
         images = self._graph.images_of(sent.chain)
         of_groups = isinstance(sent.node, GroupingNode)
-        redo = images.redo([] if of_groups else rows, unseen)
+        if sent.chain.parametric is not None:
+            redo = Redo(redo_deltas(sent, unseen), images.partial_rows(unseen))
+        else:
+            redo = images.redo([] if of_groups else rows, unseen)
         unknown = redo.unknown
         if of_groups:
             unknown = unknown + [
                 images.shown(before) for delta in unseen for before, _ in delta.partial if before is not None
             ]
         again: dict[Key, None] = {}
-        columns = _source_columns(sent)
-        among = Coverage(columns)
-        for key in sent.keys:
-            among.add(key)
+        ((columns, among),) = sent.source_keys()
         for row in unknown:
             again.update(dict.fromkeys(among.agreeing(*images.known_part(columns, row))))
         return Verdict([delta for delta in redo.deltas if delta[0] or delta[1]], list(again))
@@ -88,7 +90,7 @@ class UncertainVisibility:
         if isinstance(sent.node, GroupingNode):
             return None
         shown = {c.index: at for at, c in enumerate(chain.relation.columns) if isinstance(c, ColumnRef)}
-        keys = self._graph.catalog.tables[chain.table].keys
+        keys = chain_table(chain.relation, self._graph.catalog).keys
         return next((tuple(shown[c] for c in key) for key in keys if shown.keys() >= set(key)), None)
 
 
@@ -107,14 +109,7 @@ def _hides_rows(delta: TableDelta) -> bool:
     return delta.truncated or delta.overflow or bool(delta.partial)
 
 
-def _source_columns(sent: LookupQuery) -> Columns:
-    """The columns of the chain that a lookup's keys are values of."""
-    if isinstance(sent.node, GroupingNode):
-        return tuple(sent.node.relation.group[c] for c in sent.columns)
-    return sent.columns
-
-
 def _touched(sent: LookupQuery, deltas: list[Delta]) -> set[Key]:
     """The keys that were looked up and that have rows in `deltas`."""
-    key_of = key_function(_source_columns(sent), sent.chain.types)
+    key_of = key_function(sent.node.source_columns(sent.columns), sent.chain.types)
     return {key_of(row) for delta in deltas for rows in delta for row in rows}.intersection(sent.keys)

@@ -14,22 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.context import Context
 from dataflow.engine.derivations import Derivations, flight_of
 from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, ViewStatus
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.incongruence import covered_or_subsumed
-from dataflow.engine.nodes import (
-    ChainNode,
-    GroupingNode,
-    InnerNode,
-    Leaf,
-    Merge,
-    RouteUse,
-    Stored,
-    UnionNode,
-)
+from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, Merge, RouteUse, Stored, UnionNode
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.staging import say_ready
 from dataflow.errors import EvaluationError, contained

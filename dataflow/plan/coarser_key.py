@@ -24,7 +24,9 @@ _BOOL = SqlType("bool", "bool")
 def with_coarser_key(view: View, catalog: Catalog) -> View:
     """The view, by the one of its parameters with the fewest keys whose rows are still few, if there is one."""
     chain = view.relation
-    if not isinstance(chain, Chain) or len(view.parameters) < 2 or not _picks_rows(view):
+    if not isinstance(chain, Chain) or chain.parameters is not None:
+        return view
+    if len(view.parameters) < 2 or not _picks_rows(view):
         return view
     table, plain = catalog.tables[chain.table], passed_through(chain)
     found: list[tuple[float, Parameter]] = []

@@ -30,14 +30,28 @@ from dataflow.types import Columns, Key, Row
 
 
 @dataclass(frozen=True, slots=True)
+class ChainParameters:
+    """Parameters in a chain's expressions: columns behind those of its table, the first of them `first`."""
+
+    first: int
+    types: tuple[SqlType, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
-    """Filter and projection over one base table."""
+    """Filter and projection over one base table.
+
+    With `parameters` it is *parametric*: its rows are those of the table, once for each *active tuple* of the
+    parameters' values, with these behind the table's own. Active are the tuples of covered keys, so that every key of
+    a parametric chain has all of its parameters.
+    """
 
     table: str
     #: Over the table's full row; None keeps all. Keeps a row only if TRUE.
     predicate: Scalar | None
     #: Over the table's full row. A `ColumnRef` has key provenance, anything else has none.
     columns: tuple[Scalar, ...]
+    parameters: ChainParameters | None = None
 
 
 class AggregateFunction(StrEnum):
@@ -236,6 +250,8 @@ class Parameter:
     column: int
     many: bool = False
     members: Members | None = None
+    #: NULL is a value like others, and matches no row else.
+    takes_null: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -298,6 +314,14 @@ class View:
         """The columns of the relation that a key is made of, in the order of `parameters`."""
         return tuple(p.column for p in self.parameters)
 
+    def may_match(self, key: Key) -> bool:
+        """Return whether any row may be under a key: NULL equals nothing, but for parameters that take it. ``(None,)``
+        stands for all keys under which there are none."""
+        if None not in key:
+            return True
+        pairs = zip(key, self.parameters, strict=False)
+        return len(key) == len(self.parameters) and all(value is not None or p.takes_null for value, p in pairs)
+
 
 #: What is computed without state of its own.
 Source = Chain | Block | Union
@@ -354,6 +378,7 @@ __all__ = [
     "BlockInput",
     "CallOrder",
     "Chain",
+    "ChainParameters",
     "Frame",
     "FrameMode",
     "JoinCondition",

@@ -15,6 +15,7 @@ from dataflow.plan.nodes import (
     Window,
     column_types,
 )
+from dataflow.plan.parametric import chain_table
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 
@@ -40,7 +41,7 @@ def never_null(relation: Relation, column: int, catalog: Catalog) -> bool:
     """Return whether no row of the relation has NULL in a column."""
     match relation:
         case Chain():
-            table = catalog.tables[relation.table]
+            table = chain_table(relation, catalog)
             return _over(relation.columns[column], relation.predicate, lambda c: table.columns[c].not_null)
         case Block():
             return _over(relation.columns[column], relation.predicate, lambda c: _never_null_of(relation, c, catalog))

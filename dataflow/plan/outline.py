@@ -183,8 +183,9 @@ def _ordered(term: OrderTerm | CallOrder, text: str) -> str:
 
 
 def table_columns(chain: Chain, catalog: Catalog) -> list[str]:
-    """Names of the base table's columns."""
-    return [bare(column.name) for column in catalog.tables[chain.table].columns]
+    """Names of the base table's columns, and numbers of the parameters."""
+    own = [bare(column.name) for column in catalog.tables[chain.table].columns]
+    return own + [f":{i}" for i in range(1, 1 + (len(chain.parameters.types) if chain.parameters else 0))]
 
 
 def column_names(relation: Relation, catalog: Catalog) -> list[str]:

@@ -30,6 +30,7 @@ from dataflow.plan.nodes import (
     column_types,
     passed_through,
 )
+from dataflow.plan.parametric import parameter_columns
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog
 from dataflow.types import Columns
@@ -158,22 +159,36 @@ def route_from(block: Block, driver: int, owned: dict[int, int]) -> Route:
 def block_route(block: Block, columns: Columns, catalog: Catalog | None = None) -> Route | None:
     """The route of a key on `columns` (of the block's output); None if no input owns any of them.
 
-    Driven is an input that a part of can be had by its share of the key, by most of the key, by a unique key, by an
-    index of the upstream, of the smallest table: in this order.
+    Driven is an input from which parametric ones are reached by all of their parameters, that a part of can be had by
+    its share of the key, by most of the key, by a unique key, by an index of the upstream, of the smallest table: in
+    this order.
     """
     if not columns:
         return route_from(block, 0, {})
     rated: list[tuple[tuple[float, ...], int, dict[int, int]]] = []
+    wanted = _wanted_columns(block)
     for driver, item in enumerate(block.inputs):
         owned = owned_columns(block, columns, driver)
         part = coverable(item.relation, tuple(sorted(owned)))
         if owned:
             cost = lookup_cost(item.relation, part, catalog)
-            rated.append(((cost.full, -len(part or owned), *cost[1:]), driver, owned))
+            lost = bool(wanted) and not _reaches(route_from(block, driver, owned), wanted)
+            rated.append(((lost, cost.full, -len(part or owned), *cost[1:]), driver, owned))
     if not rated:
         return None
     _, driver, owned = min(rated, key=lambda entry: entry[:2])
     return route_from(block, driver, owned)
+
+
+def _wanted_columns(block: Block) -> dict[int, Columns]:
+    """By input that is a parametric chain, the columns that every key of it must have."""
+    chains = ((i, item.relation) for i, item in enumerate(block.inputs))
+    return {i: parameter_columns(c) for i, c in chains if isinstance(c, Chain) and c.parameters is not None}
+
+
+def _reaches(route: Route, wanted: dict[int, Columns]) -> bool:
+    looked_up = {route.driver: route.driver_columns, **{step.input: step.columns for step in route.steps}}
+    return all(set(columns) <= set(looked_up[i]) for i, columns in wanted.items())
 
 
 class LookupCost(NamedTuple):
@@ -228,7 +243,8 @@ def coverable(relation: Relation, columns: Columns) -> Columns:
     match relation:
         case Chain():
             plain = passed_through(relation)
-            return tuple(c for c in columns if c in plain)
+            found = tuple(c for c in columns if c in plain)
+            return found if set(parameter_columns(relation)) <= set(found) else ()
         case Block():
             owned = any(owned_columns(relation, columns, driver) for driver in range(len(relation.inputs)))
             return columns if owned else ()

@@ -3,6 +3,7 @@
 Not here: the statements (`dataflow.lookups`).
 """
 
+from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, Relation, View, inputs_of
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
@@ -50,6 +51,9 @@ def unsupported_by_index(relation: Chain | Aggregate, columns: Columns, catalog:
     assert isinstance(chain, Chain)
     table = catalog.tables[chain.table]
     keys = {_column(chain, c).index for c in _chain_columns(relation, columns)}
+    if chain.parameters is not None:
+        # A condition with a parameter may be one that an index serves.
+        keys = {c for c in keys | used_columns(chain.predicate) if c < chain.parameters.first}
     if not keys or any(index[:1] and index[0] in keys for index in table.indexes):
         return None
     names = ", ".join(table.columns[c].name for c in sorted(keys))
@@ -59,7 +63,7 @@ def unsupported_by_index(relation: Chain | Aggregate, columns: Columns, catalog:
 def unordered_by_index(chain: Chain, columns: Columns, first: OrderTerm, catalog: Catalog) -> str | None:
     """A warning, if no index of the upstream has a key's rows in an order that begins with `first`."""
     table = catalog.tables[chain.table]
-    keys = {_column(chain, c).index for c in columns}
+    keys = {ref.index for c in columns if (ref := _column(chain, c)).index < len(table.columns)}
     term = chain.columns[first.column]
     if any(keys.issuperset(key) for key in table.keys):
         return None

@@ -120,10 +120,9 @@ class Above:
         known = set(within)
         for p in self.parameters:
             if not p.single and p.expression not in known:
-                raise UnsupportedQuery(
+                raise p.refused(
                     f"The parameter :{p.name} is a list or a range over a column that is not in {what}: rows of several"
-                    " keys would be taken together.",
-                    p.span,
+                    " keys would be taken together."
                 )
 
 

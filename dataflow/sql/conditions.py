@@ -1,8 +1,8 @@
 """WHERE, ON and HAVING: a list of conjuncts, and the parameters among them.
 
 A parameter is compared with an expression over the row, by ``=``, as a list (``IN (:ids)``, ``= ANY(:ids)``), as one
-member of a list (``IN (:a, :b, 1)``) or by one of ``< <= > >=``; anything else that has a parameter in it is an
-UnsupportedQuery.
+member of a list (``IN (:a, :b, 1)``) or by one of ``< <= > >=``. Anything else that has a parameter in it is a
+condition like others, in which the parameter is *free* (`free_parameters`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import EvaluationError, Span, UnsupportedQuery
+from dataflow.errors import EvaluationError, Span, UnsupportedParameter, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.expressions import TRUE, used_columns
 from dataflow.plan.nodes import Members
@@ -19,6 +19,7 @@ from dataflow.scalar import Literal, Scalar
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import cast_type
+from dataflow.sql.free_parameters import FreeParameters
 from dataflow.sql.syntax.parse import parameter_name, parameter_span
 from dataflow.sql.syntax.spans import span_of
 
@@ -51,24 +52,68 @@ class BoundParameter:
         """A name has one kind of comparison: by ``=``, as a list, with others, or as the end of a range."""
         return self.operator == "=", self.many, self.members
 
+    def refused(self, reason: str) -> UnsupportedParameter:
+        """Returns the refusal of the parameter in its place: a range could be of a free one."""
+        can_be_free = self.outer is None and not self.many
+        return UnsupportedParameter(reason, self.span, self.name, self.expression.type if can_be_free else None)
+
     @property
     def single(self) -> bool:
         """True if it fixes one value: what is computed for each value of the column is then computed for the key."""
         return self.operator == "=" and not self.many
 
 
-def bind_conditions(node: exp.Expr, binder: Binder) -> tuple[list[Scalar], list[BoundParameter]]:
+def bind_conditions(node: exp.Expr, binder: Binder, free: FreeParameters) -> tuple[list[Scalar], list[BoundParameter]]:
     """The conjuncts and parameters of a condition."""
+    keyed, others = split_by_keys(node)
+    conjuncts, parameters = bind_parts(others, binder, free)
+    return conjuncts, [*bind_parts(keyed, binder, free)[1], *parameters]
+
+
+def split_by_keys(node: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """The conjuncts of a condition: those by which a parameter is a key, and the others."""
+    keyed: list[exp.Expr] = []
+    others: list[exp.Expr] = []
+    for part in _parts(node):
+        (keyed if _is_comparison(part) and isinstance(part, exp.EQ | exp.In) else others).append(part)
+    return keyed, others
+
+
+def bind_parts(
+    parts: Sequence[exp.Expr], binder: Binder, free: FreeParameters
+) -> tuple[list[Scalar], list[BoundParameter]]:
+    """The conjuncts and parameters of some conjuncts."""
     conjuncts: list[Scalar] = []
     parameters: list[BoundParameter] = []
-    for part in _parts(node):
-        if part.find(exp.Placeholder) is not None and part.find(exp.Select) is None:
+    for part in parts:
+        if _is_comparison(part) and not (type(part) in _RANGES and _named(part) in free):
             parameters.append(_parameter(part, binder))
             continue
         bound = _folded(binder.condition(part))
         if bound != TRUE:
             conjuncts.append(bound)
     return conjuncts, parameters
+
+
+def _is_comparison(node: exp.Expr) -> bool:
+    """Return whether a conjunct compares something without parameters with one, or with a list."""
+    if node.find(exp.Placeholder) is None or node.find(exp.Select) is not None:
+        return False
+    if isinstance(node, exp.In):
+        sides = [node.this, *(m for m in node.expressions if _bare_parameter(m) is None)]
+        return all(side.find(exp.Placeholder) is None for side in sides)
+    if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
+        return _bare_parameter(node.expression.this) is not None and node.this.find(exp.Placeholder) is None
+    if not isinstance(node, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
+        return False
+    sides = [node.this, node.expression]
+    known = [side for side in sides if side.find(exp.Placeholder) is None]
+    return len(known) == 1 and any(_bare_parameter(side) is not None for side in sides)
+
+
+def _named(node: exp.Expr) -> str | None:
+    placeholder = node.find(exp.Placeholder)
+    return None if placeholder is None else parameter_name(placeholder)
 
 
 def _folded(condition: Scalar) -> Scalar:
@@ -108,25 +153,13 @@ def _parameter(node: Any, binder: Binder) -> BoundParameter:
         return _listed(node, node.expressions, binder)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
         return _listed(node, [node.expression.this], binder)
-    operator = "=" if isinstance(node, exp.EQ) else _RANGES.get(type(node))
-    sides = [_bare_parameter(node.this), _bare_parameter(node.expression)] if operator is not None else []
-    if operator is None or sides.count(None) != 1:
-        raise _refusal(node)
-    if sides[0] is not None:
-        operator = _TURNED.get(operator, operator)
-        return _compared(operator, node.expression, node.this, binder)
-    return _compared(operator, node.this, node.expression, binder)
-
-
-def _refusal(node: exp.Expr) -> UnsupportedQuery:
-    placeholder = node.find(exp.Placeholder)
+    operator = "=" if isinstance(node, exp.EQ) else _RANGES[type(node)]
+    placeholder = _bare_parameter(node.this)
+    if placeholder is not None:
+        return _compared(_TURNED.get(operator, operator), node.expression, node.this, placeholder, binder)
+    placeholder = _bare_parameter(node.expression)
     assert placeholder is not None
-    name = parameter_name(placeholder)
-    return UnsupportedQuery(
-        f"The parameter :{name} may only stand in a condition like `column = :{name}`, `column < :{name}` or"
-        f" `column IN (:{name})` that is ANDed with the others.",
-        span_of(node),
-    )
+    return _compared(operator, node.this, node.expression, placeholder, binder)
 
 
 def _listed(node: Any, members: Sequence[exp.Expr], binder: Binder) -> BoundParameter:
@@ -167,11 +200,10 @@ def _text(constant: exp.Expr, expression: Scalar, binder: Binder) -> str:
     return text if sql_type.normal_form is None else sql_type.normal_form(text)
 
 
-def _compared(operator: str, other: exp.Expr, side: exp.Expr, binder: Binder) -> BoundParameter:
+def _compared(
+    operator: str, other: exp.Expr, side: exp.Expr, placeholder: exp.Placeholder, binder: Binder
+) -> BoundParameter:
     """``other <operator> side``, of which `side` is a parameter."""
-    placeholder = _bare_parameter(side)
-    if placeholder is None or other.find(exp.Placeholder):
-        raise _refusal(side)
     expression = binder.dialect.parameter(binder.value(other))
     _check(expression, operator, side, placeholder, binder)
     return BoundParameter(parameter_name(placeholder), expression, parameter_span(placeholder), operator=operator)

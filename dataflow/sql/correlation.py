@@ -10,14 +10,15 @@ more, as its *domain*: the subquery is then computed for each of the table's row
 *Invariants*: inside a subquery, column `OUTER` + k is column k of the row around; no such column is left in a plan.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import rejects_nulls, shift, substitute, used_columns
-from dataflow.plan.nodes import Aggregate, Block, BlockInput, Relation, column_types
+from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, column_types
 from dataflow.plan.nullability import never_null
+from dataflow.plan.parametric import without_parameters
 from dataflow.plan.rules.join_conditions import join_conditions
 from dataflow.plan.rules.merge_blocks import merge_blocks
 from dataflow.plan.rules.rewriting import bottom_up, input_of, offsets, unique_keys
@@ -59,6 +60,8 @@ class Around:
         starts = offsets(self.joined.inputs)
         position = input_of(starts, column)
         item, start = self.joined.inputs[position], starts[position]
+        if isinstance(item.relation, Chain):
+            item = replace(item, relation=without_parameters(item.relation))
         key = self._key(item.relation) if self.by_key else None
         if key is None:
             return self._values(item, start, column)

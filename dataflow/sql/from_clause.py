@@ -11,22 +11,24 @@ from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.expressions import equality, null_of_nulls, shift, used_columns
 from dataflow.plan.nodes import AggregateCall, BlockInput, Chain, Relation
 from dataflow.plan.nullability import never_null
-from dataflow.plan.rules.rewriting import input_of, offsets
+from dataflow.plan.rules.rewriting import input_of, inputs_used, offsets
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Table, UpstreamView
-from dataflow.sql.conditions import BoundParameter, bind_conditions
+from dataflow.sql.conditions import BoundParameter, bind_conditions, bind_parts, split_by_keys
 from dataflow.sql.correlation import Around, Correlations
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import refuse_aggregate
 from dataflow.sql.expressions.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
 from dataflow.sql.expressions.scope import FromItem, NamedColumn, Scope, find_relation, name_of
-from dataflow.sql.loose_block import LooseBlock, Mark, refuse_pending
+from dataflow.sql.free_parameters import check_reading, hosting, is_list, refuse_parameter
+from dataflow.sql.loose_block import LooseBlock, Mark, Pending, refuse_pending
 from dataflow.sql.sources import Derived, Environment, renamed
 from dataflow.sql.subqueries import Subqueries, defaulted
+from dataflow.sql.syntax.parse import parameter_name, parameter_span
 from dataflow.sql.syntax.spans import span_of
 
 
@@ -50,6 +52,9 @@ class FromClause:
         self.scope = Scope(outer=self.correlations.inside)
         self.subqueries = Subqueries(environment, self)
         self._direct = False
+        #: The first column that could be a free parameter's, once there is a host; the columns of those used.
+        self._host: int | None = None
+        self._free: dict[str, ColumnRef] = {}
 
     @property
     def inputs(self) -> list[BlockInput]:
@@ -83,7 +88,40 @@ class FromClause:
             on_aggregate,
             on_subquery or self.subqueries.bind,
             self.environment.catalog,
+            self._on_parameter,
         )
+
+    # Free parameters
+
+    def _on_parameter(self, node: exp.Placeholder, binder: Binder) -> Scalar:
+        sql_type = self.environment.free.get(parameter_name(node))
+        if sql_type is None or is_list(node):
+            raise refuse_parameter(node, binder)
+        check_reading(node, sql_type, binder.dialect)
+        return self._free_column(parameter_name(node), parameter_span(node))
+
+    def _free_column(self, name: str, span: Span | None) -> ColumnRef:
+        """The column of the host that a free parameter is."""
+        if self._host is None:
+            self._host = self._choose_host(name, span)
+        if name not in self._free:
+            place = self._host + sorted(self.environment.free).index(name)
+            self._free[name] = ColumnRef(place, self.environment.free[name])
+            self.parameters.append(BoundParameter(name, self._free[name], span))
+        return self._free[name]
+
+    def _choose_host(self, name: str, span: Span | None) -> int:
+        """The table that the key, or a correlation, is of, so that few of its rows are looked up; else the first."""
+        starts = offsets(self.inputs)
+        hosts = {
+            start: start + item.relation.parameters.first
+            for start, item in zip(starts, self.inputs, strict=True)
+            if not item.left and isinstance(item.relation, Chain) and item.relation.parameters is not None
+        }
+        if not hosts:
+            raise UnsupportedQuery(f"The parameter :{name} has no table beside it that it could pick rows of.", span)
+        keyed = [starts[i] for p in self.parameters for i in inputs_used(starts, used_columns(p.expression))]
+        return next((hosts[start] for start in keyed if start in hosts), next(iter(hosts.values())))
 
     # Clauses
 
@@ -105,8 +143,11 @@ class FromClause:
 
     def where(self, node: exp.Expr) -> None:
         """WHERE: a conjunct that names the query around is a correlation, or is computed for each of its rows."""
-        scope = replace(self.scope, outer=self.correlations.named)
-        conjuncts, parameters = bind_conditions(node, self._binder(scope))
+        binder = self._binder(replace(self.scope, outer=self.correlations.named))
+        for parts in split_by_keys(node):
+            self._where(*bind_parts(parts, binder, self.environment.free))
+
+    def _where(self, conjuncts: Sequence[Scalar], parameters: Sequence[BoundParameter]) -> None:
         for part in conjuncts:
             found = self.correlations.correlated(part)
             if found is not None:
@@ -121,9 +162,7 @@ class FromClause:
     def finish(self, calls: Iterable[AggregateCall]) -> None:
         """Settles what parameters and correlations mean, once all expressions and aggregate calls are bound."""
         for pending in self.joined.finish():
-            if pending.parameter.outer is None:
-                raise refuse_pending(pending)
-            self.joined.bind(pending, self.correlations.domain(pending.parameter.outer))
+            self.joined.bind(pending, self._value_of(pending))
         self.joined.finish()
         self.correlations.finish()
         for call in calls:
@@ -132,6 +171,15 @@ class FromClause:
                 raise UnsupportedQuery(
                     "An aggregate in a subquery whose columns are all of the query around it belongs to that one."
                 )
+
+    def _value_of(self, pending: Pending) -> Scalar:
+        """The column that a pending parameter equals, of a domain or as a free one."""
+        parameter = pending.parameter
+        if parameter.outer is not None:
+            return self.correlations.domain(parameter.outer)
+        if parameter.name not in self.environment.free or not parameter.single:
+            raise refuse_pending(pending)
+        return self._free_column(parameter.name, parameter.span)
 
     # Subqueries
 
@@ -166,7 +214,7 @@ class FromClause:
     def determined(self, column: ColumnRef, grouped: Iterable[Scalar]) -> bool:
         """Return whether columns of a group fix a column: its table's primary key is there, or a correlation fixes
         it."""
-        if column.index in self.correlations.columns:
+        if column.index in self.correlations.columns or column in self._free.values():
             return True
         starts = offsets(self.inputs)
         position = input_of(starts, column.index)
@@ -231,7 +279,7 @@ class FromClause:
             refs = tuple(ColumnRef(i, column.type) for i, column in enumerate(found.columns))
             name_in = self.environment.dialect.name
             columns = tuple((name_in(c.name), i, c.type) for i, c in enumerate(found.columns))
-            return Derived(Chain(found.name, None, refs), columns)
+            return Derived(hosting(Chain(found.name, None, refs), self.environment.free), columns)
         if isinstance(found, UpstreamView):
             return self.environment.read_view(found, node)
         return self.environment.read_registered(found, node)
@@ -302,7 +350,8 @@ class FromClause:
 
     def _left_of_every_row(self, node: exp.Join, scope: Scope) -> None:
         """LEFT JOIN LATERAL of what has a row for every row: only ON true leaves it as it is."""
-        if node.args.get("using") or bind_conditions(node.args["on"], self._binder(scope)) != ([], []):
+        free = self.environment.free
+        if node.args.get("using") or bind_conditions(node.args["on"], self._binder(scope), free) != ([], []):
             raise UnsupportedQuery(
                 "A condition in the ON of a LEFT JOIN LATERAL of an aggregate without GROUP BY is not kept up to date.",
                 span_of(node.args.get("on")) or span_of(node),
@@ -358,7 +407,8 @@ class FromClause:
                 raise InvalidQuery("A JOIN needs ON, USING or CROSS.", span_of(node))
             return [], []
         inner = replace(scope, outer=self.correlations.inside)
-        return bind_conditions(on, self._binder(inner, on_subquery=refuse_subquery if side else None))
+        binder = self._binder(inner, on_subquery=refuse_subquery if side else None)
+        return bind_conditions(on, binder, self.environment.free)
 
     def _using(
         self, names: Sequence[tuple[str, exp.Expr]], scope: Scope, left: Scope, right: Scope, side: str

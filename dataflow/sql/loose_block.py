@@ -246,11 +246,10 @@ def _condition(part: Scalar, starts: list[int], position: int) -> JoinCondition 
     return JoinCondition(own.index - starts[position], at, other.index - starts[at])
 
 
-def refuse_pending(pending: Pending, span: Span | None = None) -> UnsupportedQuery:
+def refuse_pending(pending: Pending) -> UnsupportedQuery:
     """The error of a parameter that could not be bound."""
     name = pending.parameter.name
-    return UnsupportedQuery(
+    return pending.parameter.refused(
         f"The parameter :{name} does not decide which rows there are, only what is joined to them (inside a LEFT JOIN,"
-        f" NOT EXISTS, or a value): it is kept up to date only if :{name} is also compared with a column of the rows.",
-        pending.parameter.span or span,
+        f" NOT EXISTS, or a value): it is kept up to date only if :{name} is also compared with a column of the rows."
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, UnsupportedQuery
 from dataflow.plan.nodes import (
     OutputColumn,
     Parameter,
@@ -14,13 +14,15 @@ from dataflow.plan.nodes import (
     column_types,
 )
 from dataflow.plan.optimize import optimize
-from dataflow.plan.routes import coverable
+from dataflow.plan.parametric import is_parameter, joins_parameters
+from dataflow.plan.required_keys import check_keys
 from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, SqlType
 from dataflow.sql.clauses import Lowered
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.empty_tables import rows_of_empty_tables
 from dataflow.sql.exactness import check_exact
+from dataflow.sql.free_parameters import FreeParameters, can_be_free
 from dataflow.sql.limits import Limit, number_of, parameter_of
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import SelectClauses
@@ -39,13 +41,26 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
 
     UnsupportedQuery: no incremental plan (yet), with the reason and the place. InvalidQuery: no SELECT that would run.
     """
+    free: dict[str, SqlType] = {}
     try:
-        return _planned(name, sql, catalog)
+        while True:
+            try:
+                return _planned(name, sql, catalog, free)
+            except UnsupportedParameter as refused:
+                free[refused.name] = _type_if_free(refused, free)
     except (UnsupportedQuery, InvalidQuery) as error:
         error.span = _closed(sql, error.span)
         raise
     except RecursionError as error:
         raise UnsupportedQuery("The SQL is nested too deeply.") from error
+
+
+def _type_if_free(refused: UnsupportedParameter, free: FreeParameters) -> SqlType:
+    """The type of a parameter that was refused, if it can be a free one: which are not tried before they must be, since
+    a key, or a range of one, costs less."""
+    if refused.name in free or not isinstance(refused.type, SqlType) or not can_be_free(refused.type):
+        raise refused
+    return refused.type
 
 
 def _closed(sql: str, span: Span | None) -> Span | None:
@@ -56,8 +71,8 @@ def _closed(sql: str, span: Span | None) -> Span | None:
     return Span(span.start, len(sql) - len(rest.lstrip()) + 1) if rest.lstrip()[:1] == ")" else span
 
 
-def _planned(name: str, sql: str, catalog: Catalog) -> View:
-    environment = Environment(sql, catalog, lower_derived)
+def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters) -> View:
+    environment = Environment(sql, catalog, lower_derived, free=dict(free))
     query = unwrapped(parse(sql, environment.dialect.grammar))
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
         raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")
@@ -84,11 +99,20 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
     _check_parameters(view, lowered, query)
     view = _optimized(view, catalog, query)
     check_exact(view.relation)
+    check_keys(view, catalog)
     if lowered.scalar and view.parameters:
-        if coverable(view.relation, view.key_columns) != view.key_columns:
-            raise UnsupportedQuery("No route leads to the one row that an aggregate without GROUP BY has for any key.")
         view = replace(view, rows_for_null=None if lowered.keyless else _rows_for_null(view))
-    return view
+    return _with_nulls(view, free, scalar=lowered.scalar) if free else view
+
+
+def _with_nulls(view: View, free: FreeParameters, *, scalar: bool) -> View:
+    """The view with free parameters. Where the key's NULL is the chain's it is a value like others, else the answer
+    depends on the tables; so does the row of an aggregate without GROUP BY, which may show another parameter."""
+    relation = view.relation
+    joined = joins_parameters(relation)
+    parameters = tuple(replace(p, takes_null=not joined and is_parameter(relation, p.column)) for p in view.parameters)
+    known = not scalar and all(p.takes_null for p in parameters if p.name in free)
+    return replace(view, parameters=parameters, rows_for_null=view.rows_for_null if known else None)
 
 
 def _rows_for_null(view: View) -> tuple[Row, ...] | None:
@@ -114,7 +138,7 @@ def _ranges(lowered: Lowered) -> tuple[RangeParameter, ...]:
     ranges = [p for p in lowered.parameters if p.operator != "="]
     for p in ranges[1:]:
         if _place(p) != _place(ranges[0]):
-            raise UnsupportedQuery(f"The parameter :{p.name} is a range over a second column.", p.span)
+            raise p.refused(f"The parameter :{p.name} is a range over a second column.")
     found = {RangeParameter(p.name, _place(p), p.operator) for p in ranges}
     return tuple(sorted(found, key=lambda r: (r.name, r.operator)))
 

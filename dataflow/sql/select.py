@@ -88,7 +88,7 @@ class SelectLowering:
         conditions: tuple[list[Scalar], list[BoundParameter]] = ([], [])
         if having is not None:
             binder = self._binder()
-            conditions = bind_conditions(binder.dialect.having(self._select), binder)
+            conditions = bind_conditions(binder.dialect.having(self._select), binder, self._environment.free)
         self._from.finish(self._calls.calls)
         if all(item.left for item in self._from.inputs):
             raise UnsupportedQuery("The SELECT reads no table.", span_of(self._select))
@@ -202,23 +202,21 @@ class SelectLowering:
         for p in below:
             fixed = isinstance(p.expression, ColumnRef) and self._determined(p.expression)
             if not (p.single or fixed or p.expression in self._grouping.expressions):
-                raise UnsupportedQuery(
+                raise p.refused(
                     f"The parameter :{p.name} is a list or a range over a column that is not in GROUP BY: rows of"
-                    " several keys would be taken together.",
-                    p.span,
+                    " several keys would be taken together."
                 )
 
     def _check_scalar(self, below: list[BoundParameter], named: list[BoundParameter]) -> None:
         """An aggregate without GROUP BY has a row for every key, so its parameters must be plain, different columns."""
         if named:
-            raise UnsupportedQuery("Without GROUP BY, HAVING takes no parameters.", named[0].span)
+            raise named[0].refused("Without GROUP BY, HAVING takes no parameters.")
         seen: set[Scalar] = set()
         for p in below:
             if not p.single:
-                raise UnsupportedQuery(
+                raise p.refused(
                     "Without GROUP BY, an aggregate takes no list or range: rows of several keys would be taken"
-                    " together.",
-                    p.span,
+                    " together."
                 )
             if self._use.top and (not isinstance(p.expression, ColumnRef) or p.expression in seen):
                 raise UnsupportedQuery(

@@ -153,9 +153,8 @@ def _lonely(name: str, parameter: BoundParameter) -> UnsupportedQuery:
         return UnsupportedQuery(
             f"Both sides of {name} in a subquery must name the same columns of the query around it."
         )
-    return UnsupportedQuery(
-        f"The parameter :{parameter.name} must be compared with a column in both sides of {name}, in the same way.",
-        parameter.span,
+    return parameter.refused(
+        f"The parameter :{parameter.name} must be compared with a column in both sides of {name}, in the same way."
     )
 
 
@@ -172,10 +171,9 @@ def _check_distinct(node: exp.SetOperation, aligned: _Aligned) -> None:
     shown = {column for _, column in aligned.outputs}
     for p in aligned.parameters:
         if not p.single and isinstance(p.expression, ColumnRef) and p.expression.index not in shown:
-            raise UnsupportedQuery(
+            raise p.refused(
                 f"The parameter :{p.name} is a list or a range over a column that {node.key.upper()} does not show:"
-                " rows of several keys would be taken together.",
-                p.span,
+                " rows of several keys would be taken together."
             )
 
 

@@ -16,6 +16,7 @@ from dataflow.sql.correlation import Around
 from dataflow.sql.dialects import dialect_of
 from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.expressions.scope import name_of
+from dataflow.sql.free_parameters import FreeParameters
 from dataflow.sql.syntax.parse import parse
 from dataflow.sql.syntax.spans import span_of
 from dataflow.types import Row
@@ -52,6 +53,8 @@ class Environment:
     subquery: exp.Expr | None = None
     #: The views that are being read.
     reading: tuple[str, ...] = ()
+    #: The parameters that are columns of chains.
+    free: FreeParameters = field(default_factory=dict)
 
     @property
     def dialect(self) -> Dialect:

@@ -66,17 +66,16 @@ def _column(side: Lowered, column: int) -> Scalar:
 
 def _keys(sides: Sequence[Lowered], operation: str) -> _Keys:
     """The relation that has a row for any key of all the sides' parameters."""
-    origins: dict[str, tuple[str, ColumnRef]] = {}
+    origins: dict[str, tuple[Chain, ColumnRef]] = {}
     parameters: dict[str, BoundParameter] = {}
     for side in sides:
         for p in side.parameters:
             assert isinstance(p.expression, ColumnRef)
             origin = _origin(side.relation, p.expression.index)
             if origin is None or not p.single or p.outer is not None:
-                raise UnsupportedQuery(
+                raise p.refused(
                     f"The parameter :{p.name} must be compared with a column in both sides of {operation}, in the same"
-                    " way.",
-                    p.span,
+                    " way."
                 )
             origins.setdefault(p.name, origin)
             parameters.setdefault(p.name, p)
@@ -87,20 +86,20 @@ def _keys(sides: Sequence[Lowered], operation: str) -> _Keys:
     return _Keys(tuple(parameters.values()), Aggregate(source, tuple(range(len(origins))), (), scalar=True))
 
 
-def _nothing(origins: Sequence[tuple[str, ColumnRef]]) -> Source:
-    """An empty relation with these columns of base tables."""
-    tables = list(dict.fromkeys(table for table, _ in origins))
-    chains = [Chain(name, FALSE, tuple(ref for table, ref in origins if table == name)) for name in tables]
+def _nothing(origins: Sequence[tuple[Chain, ColumnRef]]) -> Source:
+    """An empty relation with these columns of empty chains."""
+    tables = list(dict.fromkeys(chain for chain, _ in origins))
+    chains = [replace(chain, columns=tuple(ref for of, ref in origins if of == chain)) for chain in tables]
     if len(chains) == 1:
         return chains[0]
     block = Block(tuple(BlockInput(chain) for chain in chains), None, ())
     starts, row = offsets(block.inputs), input_columns(block)
-    places = [(tables.index(table), ref) for table, ref in origins]
+    places = [(tables.index(chain), ref) for chain, ref in origins]
     return replace(block, columns=tuple(row[starts[at] + chains[at].columns.index(ref)] for at, ref in places))
 
 
-def _origin(relation: Relation, column: int) -> tuple[str, ColumnRef] | None:
-    """The base table and its column that a column shows; None if it is computed."""
+def _origin(relation: Relation, column: int) -> tuple[Chain, ColumnRef] | None:
+    """The base table, as an empty chain, and its column that a column shows; None if it is computed."""
     match relation:
         case Aggregate():
             return _origin(relation.input, relation.group[column]) if column < len(relation.group) else None
@@ -114,7 +113,7 @@ def _origin(relation: Relation, column: int) -> tuple[str, ColumnRef] | None:
     if not isinstance(expression, ColumnRef):
         return None
     if isinstance(relation, Chain):
-        return relation.table, expression
+        return replace(relation, predicate=FALSE, columns=()), expression
     starts = offsets(relation.inputs)
     at = input_of(starts, expression.index)
     return _origin(relation.inputs[at].relation, expression.index - starts[at])

@@ -63,6 +63,8 @@ class ParameterInfo:
     type: SqlType
     role: ParameterRole = ParameterRole.EQUAL
     members: Members | None = None
+    #: NULL is a value like others.
+    takes_null: bool = False
 
     @property
     def is_claim(self) -> bool:
@@ -244,6 +246,7 @@ def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInf
             types[parameter.column],
             ParameterRole.LIST if parameter.many else ParameterRole.EQUAL,
             parameter.members,
+            parameter.takes_null,
         )
     for bound in plan.ranges:
         yield ParameterInfo(bound.name, types[bound.column], ParameterRole(bound.operator))
@@ -298,7 +301,7 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
 
     parts: dict[str, Any] = {
         "parameters": tuple(
-            ParameterInfo(p["name"], typed(p["type"]), ParameterRole(p["role"]), listed(p["members"]))
+            ParameterInfo(p["name"], typed(p["type"]), ParameterRole(p["role"]), listed(p["members"]), p["takes_null"])
             for p in view.pop("parameters")
         ),
         "columns": tuple(NamedType(c["name"], typed(c["type"]), c["nullable"]) for c in view.pop("columns")),

@@ -125,7 +125,7 @@ class Commit:
     def extend(self, effect: LeafExtend) -> None:
         """Extend the key's coverage: add these rows; these are all its intervals now."""
         encoder = self._encoder(effect.view)
-        if None in effect.key:
+        if None in effect.key and not encoder.stores_null:
             return
         entry = _Entry(entry_key(encoder.head, effect.key))
         old = self._txn.get(entry.name)

@@ -39,7 +39,7 @@ class ViewEncoder:
         self.view = view
         self.head = view_head(view)
         #: Whether a key with NULL has rows of its own.
-        self.stores_null = refreshed
+        self.stores_null = refreshed or any(parameter.takes_null for parameter in plan.parameters)
         columns = [(output.name, output.column, types[output.column]) for output in plan.output]
         self._row_json = compile_row(columns, bigint_text)
         self._ordering = Ordering(plan.storage_order, types)

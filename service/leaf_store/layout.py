@@ -29,7 +29,7 @@ from hashlib import blake2b
 from itertools import product
 from struct import Struct
 
-from dataflow.types import Key, ViewId
+from dataflow.types import Key, Value, ViewId
 
 META_KEY = b"m"
 CATALOG_KEY = b"c"
@@ -114,13 +114,17 @@ def key_part(key: Key) -> bytes:
     return entry_key(_ANY_HEAD, key)[HEAD_BYTES:]
 
 
-def entry_keys(head: bytes, parts: Sequence[Sequence[str]]) -> list[bytes]:
+def entry_keys(head: bytes, parts: Sequence[Sequence[Value]]) -> list[bytes]:
     """Return the keys of the entries for all combinations of these values, which contain no zero bytes."""
     names = [head + b"\x00"]
-    for values in parts:
-        ends = [value.encode() + b"\0" for value in values]
-        names = [name + end for name in names for end in ends]
-    if not parts or max(map(len, names), default=0) > MAX_ENTRY_BYTES:
+    try:
+        for values in parts:
+            ends = [value.encode() + b"\0" for value in values]  # type: ignore[union-attr]
+            names = [name + end for name in names for end in ends]
+    except AttributeError:
+        # NULL is among them.
+        names = []
+    if not parts or not names or max(map(len, names)) > MAX_ENTRY_BYTES:
         return [entry_key(head, key) for key in product(*parts)]
     return names
 

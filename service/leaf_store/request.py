@@ -44,13 +44,13 @@ def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None)
         key = tuple(arrays.render(value) if isinstance(value, tuple) else value for value in values)
         return LeafRequest((key,), WHOLE, None, 0, window)
     by_role = list(zip(info.parameters, values, strict=True))
-    parts: list[list[str]] = []
+    parts: list[list[Value]] = []
     bounds: list[tuple[ParameterRole, Value]] = []
     limit_rows, offset_rows = info.limit_rows, info.offset_rows
     for parameter, value in by_role:
         match parameter.role:
             case ParameterRole.EQUAL | ParameterRole.LIST:
-                parts.append(_listed(value))
+                parts.append(_listed(value, parameter.takes_null))
             case ParameterRole.LIMIT:
                 limit_rows = None if value is None else _count(value)
             case ParameterRole.OFFSET:
@@ -78,7 +78,8 @@ def names_of(info: ViewInfo, values: Values) -> list[bytes]:
     """Return the entries of a read of whole keys (`ViewInfo.whole`), without duplicates; none: no row can match."""
     if info.refreshed:
         return [entry_key(info.head, key) for key in request_of(info, values).keys]
-    return entry_keys(info.head, [_listed(value) for value in values])
+    listed = [_listed(value, p.takes_null) for value, p in zip(values, info.parameters, strict=True)]
+    return entry_keys(info.head, listed)
 
 
 def picked_places(info: ViewInfo, request: LeafRequest) -> list[bytes]:
@@ -86,10 +87,10 @@ def picked_places(info: ViewInfo, request: LeafRequest) -> list[bytes]:
     return [info.ordering.place_of_row(values) for values in request.picked]
 
 
-def _listed(value: Given) -> list[str]:
-    """Return the distinct values of a part of a key, without NULL, which equals nothing."""
+def _listed(value: Given, takes_null: bool) -> list[Value]:
+    """Return the distinct values of a part of a key, without NULL where that equals nothing."""
     listed = dict.fromkeys(value if isinstance(value, tuple) else (value,))
-    return [v for v in listed if v is not None]
+    return [v for v in listed if takes_null or v is not None]
 
 
 def _count(value: Given) -> int:

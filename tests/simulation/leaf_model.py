@@ -59,7 +59,7 @@ class LeafView:
 
     def change(self, key: Key, removed: list[Row], added: list[Row]) -> None:
         """Rows that go and come under a covered key."""
-        if None in key:
+        if None in key and key not in self.rows:
             return
         if not self.full and key not in self.rows:
             raise WrongEffectError(f"a change of key {key}, which is not covered")

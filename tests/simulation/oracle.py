@@ -12,6 +12,7 @@ Not here: which rows a lookup sees (`world`), which keys are compared (`simulati
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 
 from dataflow.plan.nodes import (
     Aggregate,
@@ -25,6 +26,7 @@ from dataflow.plan.nodes import (
     Window,
     column_types,
 )
+from dataflow.plan.parametric import is_parameter
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Key, Row, Value
@@ -33,6 +35,8 @@ from tests.simulation.oracle_partitions import CompiledWindowCall, Partition, Ro
 from tests.simulation.oracle_values import compile_scalar, identity, normal_of, normals_of
 
 Tables = Mapping[str, Sequence[Row]]
+#: Values of parameters, of which NULL is one.
+SOME_INTEGERS = ("0", "1", "2", "3", "4", "5")
 
 
 def evaluate_relation(relation: Relation, tables: Tables, catalog: Catalog | None = None) -> list[Row]:  # noqa: ARG001
@@ -66,16 +70,19 @@ class CompiledRelation:
 
 
 class CompiledChain(CompiledRelation):
-    """Filter and projection."""
+    """Filter and projection; with parameters, for all values that anybody asks for."""
 
     def __init__(self, chain: Chain) -> None:
         self.table = chain.table
         self.tables = frozenset((chain.table,))
         self.keep = None if chain.predicate is None else compile_scalar(chain.predicate)
         self.columns = [compile_scalar(c) for c in chain.columns]
+        self.tuples = list(
+            product((*SOME_INTEGERS, None), repeat=len(chain.parameters.types) if chain.parameters else 0)
+        )
 
     def evaluate(self, rows_of: Callable[[str], Sequence[Row]]) -> list[Row]:
-        rows = rows_of(self.table)
+        rows = [(*row, *values) for row in rows_of(self.table) for values in self.tuples]
         return [tuple([c(row) for c in self.columns]) for row in rows if self.keep is None or self.keep(row) == "t"]
 
 
@@ -254,7 +261,7 @@ def default_aggregate_row(aggregate: Aggregate, columns: Columns, key: Key) -> R
     positions = dict(zip(columns, key, strict=True))
     if not aggregate.scalar or not aggregate.group or set(positions) != set(range(len(aggregate.group))):
         return None
-    if None in key:
+    if any(value is None and not is_parameter(aggregate, c) for c, value in positions.items()):
         return None
     group = tuple(positions[i] for i in range(len(aggregate.group)))
     return group + tuple(CompiledCall(call).evaluate([]) for call in aggregate.calls)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from dataflow.plan.nodes import Chain, OrderTerm, Source, TopK, View
 from dataflow.types import Columns
+from tests.simulation.parametric_views import HEAVIER
 from tests.simulation.plans import (
     COMMENTS,
     SCORE,
@@ -57,6 +58,7 @@ def ordered_views() -> list[View]:
     better_authors = Joined(*better.inputs, left(USERS, (0, 1, 1))).block((0, 0), (0, 1), (0, 3), (1, 0), (2, 1))
     latest = Joined(first(STORIES), left(TopK(COMMENTS, (1,), (OrderTerm(0),), 1), (1, 0, 0)))
     return [
+        *ordered("free_heavier", HEAVIER, up(2), up(1), up(0), keys=((3,), (0, 3))),
         *ordered("averaged", averaged.block((0, 0), (0, 1), (0, 2), (1, 0)), up(2), up(0), keys=((1,), ())),
         *ordered("better", better_authors, down(2), keys=((1,), ())),
         *ordered("latest", latest.block((0, 0), (0, 1), (1, 0), (1, 4)), down(0), keys=((1,), ())),

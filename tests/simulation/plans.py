@@ -19,6 +19,7 @@ from dataflow.plan.nodes import (
     column_types,
     inputs_of,
 )
+from dataflow.plan.parametric import is_parameter, joins_parameters
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.types import Columns
@@ -47,7 +48,11 @@ class Shape:
 
 def view_of(name: str, relation: Source, key: Columns) -> View:
     """A view that shows all columns."""
-    parameters = tuple(Parameter(f"p{i}", column) for i, column in enumerate(key))
+    joined = joins_parameters(relation)
+    parameters = tuple(
+        Parameter(f"p{i}", column, takes_null=not joined and is_parameter(relation, column))
+        for i, column in enumerate(key)
+    )
     width = len(column_types(relation))
     return View(name, name, relation, parameters, tuple(OutputColumn(f"c{i}", i) for i in range(width)))
 

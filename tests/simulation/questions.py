@@ -7,24 +7,33 @@ from typing import Any
 from dataflow.engine.engine import Engine
 from dataflow.engine.nodes import InnerNode
 from dataflow.plan.nodes import Relation, View, column_types
-from dataflow.plan.parts import Interval
+from dataflow.plan.parametric import is_parameter
+from dataflow.plan.parts import Interval, Lookup
 from dataflow.state.intervals import Cover
 from dataflow.types import Key, Row, Value
+from tests.simulation.oracle import SOME_INTEGERS
 
 #: Parts of keys that may have no rows, by type.
-SOME_NUMBERS = ("0", "1", "2", "3", "4", "5")
+SOME_NUMBERS = SOME_INTEGERS
 SOME_VALUES = {"text": ("", "a", "b", "p", "q", "x", "y"), "numeric": ("0", "1", "2.5", "40.125", "NaN")}
+
+
+def is_key(lookup: Lookup, key: Key) -> bool:
+    """Return whether a lookup can be by a key: NULL is one of a parameter only."""
+    pairs = zip(lookup.columns, key, strict=True)
+    return all(value is not None or is_parameter(lookup.relation, column) for column, value in pairs)
 
 
 def any_key(view: View, known: Iterable[Key], rng: Random) -> Key:
     """A key of a view: one that is known, or any."""
-    keys = sorted(k for k in known if None not in k)
+    keys = sorted((k for k in known if view.may_match(k)), key=lambda k: [(v is None, v or "") for v in k])
     if keys and rng.random() < 0.7:
         return rng.choice(keys)
     types = column_types(view.relation)
     parts = [
-        sorted({k[i] for k in keys} | set(SOME_VALUES.get(types[c].name, SOME_NUMBERS)), key=str)
-        for i, c in enumerate(view.key_columns)
+        sorted({k[i] for k in keys} | set(SOME_VALUES.get(types[p.column].name, SOME_NUMBERS)), key=str)
+        + [None] * p.takes_null
+        for i, p in enumerate(view.parameters)
     ]
     chosen: dict[int, Value] = {}
     for column, part in zip(view.key_columns, parts, strict=True):

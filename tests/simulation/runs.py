@@ -201,6 +201,7 @@ def configure(seed: int) -> Configuration:
     weights["identity"] = Random(f"altered {seed}").choice((0, 0, 0, 1, 4))
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
     limits["unawaited_looks"] = faults.choice((1, 1, 2))
+    limits["active_tuples"] = Random(f"tuples {seed}").choice((1, 3, 1_000))
     limit_rows = rng.choice((1, 2, 3, 4)) if rng.random() < 0.3 else None
     forwards = rng.random() < 0.3
     if forwards and rng.random() < 0.5:

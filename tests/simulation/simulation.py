@@ -84,7 +84,7 @@ from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, within
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.plans import FAILING, tables_of
-from tests.simulation.questions import any_key, inner_keys
+from tests.simulation.questions import any_key, inner_keys, is_key
 from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, describe, require
@@ -213,7 +213,7 @@ class Simulation:
         """A lookup is on its way upstream."""
         require(lookup.id not in self.lookup_ids, lookup, "has an id that was used before")
         require(lookup.keys and len(set(lookup.keys)) == len(lookup.keys), lookup, "repeats keys or has none")
-        require(all(len(k) == len(lookup.columns) and None not in k for k in lookup.keys), lookup, "has odd keys")
+        require(all(is_key(lookup, key) for key in lookup.keys), lookup, "has odd keys")
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
         tables = [table_of(f.lookup.relation) for f in self.flights if not f.cancelled and f.slices is None]

@@ -31,7 +31,7 @@ CAUGHT_BY: dict[Mutant, int] = {
     lookups.forwarded_while_a_table_joins: 22,
     lookups.refreshed_while_a_table_joins: 91,
     evictions.rest_of_on_forgotten_going_up: 39,
-    evictions.rest_of_on_not_relevant: 95,
+    evictions.rest_of_on_not_relevant: 39,
     evictions.condition_not_relevant: 30,
     evictions.padding_makes_no_condition_true: 3,
     propagation.rows_behind_an_interval_kept: 24,

@@ -10,6 +10,7 @@ from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from tests.simulation.aggregate_views import keeping_values
 from tests.simulation.conditioned_views import conditioned
 from tests.simulation.cross_views import cross_joins, more_in_on
+from tests.simulation.parametric_views import parametric_shapes
 from tests.simulation.partition_views import tops, windows
 from tests.simulation.plans import (
     AUTHORS,
@@ -445,6 +446,7 @@ SHAPES: tuple[Shape, ...] = (
     *windows(),
     *tops(),
     *keeping_values(),
+    *parametric_shapes(),
 )
 VIEWS: tuple[View, ...] = tuple(view for shape in SHAPES for view in shape.views())
 LATE_VIEWS = tuple(view for view in VIEWS if LATE_TABLE in tables_of(view.relation))

@@ -13,7 +13,7 @@ Not here: the layout of state rows (`ops.aggregate_state`), from a server's text
 (`service.engine.databases.mysql`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from dataflow.lookups.mysql.part import PartSql, part_sql
@@ -21,6 +21,7 @@ from dataflow.lookups.mysql.render import constant, quote, render, selected, tab
 from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation, column_types
+from dataflow.plan.parametric import chain_table
 from dataflow.plan.parts import Lookup, Part
 from dataflow.plan.table_access import chain_of, key_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
@@ -37,24 +38,47 @@ CHUNK = 500
 def lookup_statement(lookup: Lookup, catalog: Catalog, source: str | None = None) -> str:
     """The statement of a lookup, complete. `source` stands for the table behind FROM, where it is not all of it."""
     columns = key_columns(lookup.relation, lookup.columns)
-    keys = [key for key in lookup.keys if all(map(_matches, columns, key))]
-    chunks = [keys[i : i + CHUNK] for i in range(0, len(keys), CHUNK)] or [[]]
-    statements = [
-        _statement(lookup.relation, columns, lookup.part, catalog, partial(_keys, columns, chunk), source)
-        for chunk in chunks
-    ]
+    own, parameters = _split(chain_of(lookup.relation), columns)
+    own_columns = [columns[i] for i in own]
+    by_values: dict[Key, list[Key]] = {} if parameters else {(): []}
+    for key in lookup.keys:
+        keys = by_values.setdefault(tuple([key[i] for i in parameters]), [])
+        part = tuple([key[i] for i in own])
+        if all(map(_matches, own_columns, part)):
+            keys.append(part)
+    statements: list[str] = []
+    for values, keys in by_values.items():
+        pairs = zip(parameters, values, strict=True)
+        texts = {columns[i].index: constant(value, columns[i].type) for i, value in pairs}
+        for chunk in [keys[i : i + CHUNK] for i in range(0, len(keys), CHUNK)] or [[]]:
+            condition = partial(_keys, own_columns, chunk) if own or not keys else None
+            statements.append(_statement(lookup.relation, own_columns, lookup.part, catalog, condition, source, texts))
     return " UNION ALL ".join(statements)
 
 
 def lookup_shape(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:
     """The statement of lookups by keys on `columns`, for people: with dots for the keys."""
     keys = key_columns(relation, columns)
+    places, parameters = _split(chain_of(relation), keys)
+    own = [keys[i] for i in places]
 
     def condition(name: Name) -> str:
-        names = [name(key.index) for key in keys]
+        names = [name(key.index) for key in own]
         return f"{names[0]} IN (…)" if len(names) == 1 else f"({', '.join(names)}) IN (…)"
 
-    return _statement(relation, keys, part, catalog, condition)
+    texts = {keys[i].index: f":{n}" for n, i in enumerate(parameters, start=1)}
+    return _statement(relation, own, part, catalog, condition if own else None, None, texts)
+
+
+def _split(chain: Chain, keys: Sequence[ColumnRef]) -> tuple[list[int], list[int]]:
+    """The places in a key of columns of the table, and of the chain's parameters, all of which are there."""
+    if chain.parameters is None:
+        return list(range(len(keys))), []
+    first = chain.parameters.first
+    parameters = [i for i, key in enumerate(keys) if key.index >= first]
+    if len({keys[i].index for i in parameters}) < len(chain.parameters.types):
+        raise ValueError("a parametric chain is looked up by all of its parameters")
+    return [i for i in range(len(keys)) if i not in parameters], parameters
 
 
 def _statement(
@@ -62,21 +86,23 @@ def _statement(
     keys: list[ColumnRef],
     wanted: Part | None,
     catalog: Catalog,
-    of_keys: Callable[[Name], str],
-    source: str | None = None,
+    of_keys: Callable[[Name], str] | None,
+    source: str | None,
+    parameters: Mapping[int, str],
 ) -> str:
+    """`parameters`: constants, by column of the chain's input."""
     chain = chain_of(relation)
-    table = catalog.tables[chain.table]
+    table = chain_table(chain, catalog)
 
     def name(index: int) -> str:
-        return f"t.{quote(table.columns[index].name)}"
+        return parameters.get(index) or f"t.{quote(table.columns[index].name)}"
 
     columns, grouped = [selected(c, name) for c in chain.columns], list[str]()
     if isinstance(relation, Aggregate):
         state = _StateColumns(chain, name)
         state.add_all(relation)
         columns, grouped = state.selected, list(state.grouped)
-    conditions = [of_keys(name)] if keys else []
+    conditions = [] if of_keys is None else [of_keys(name)]
     part = None if wanted is None else part_sql(wanted, chain, table, keys, name)
     conditions += [] if part is None else part.conditions
     if chain.predicate is not None:
@@ -84,7 +110,11 @@ def _statement(
     rows = f"FROM {source or table_name(chain.table)} t" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
     if part is not None and part.order:
         return _ordered(columns, rows, part, _TIED[catalog.dialect])
-    return f"SELECT {', '.join(columns) or 'NULL'} {rows}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
+    sql = f"SELECT {', '.join(columns) or 'NULL'} {rows}"
+    if isinstance(relation, Aggregate) and parameters and not grouped:
+        # Without groups there would be a row for no rows, which is none of theirs.
+        return f"{sql} HAVING COUNT(*) > 0"
+    return sql + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
 
 
 def _ordered(columns: list[str], rows: str, part: PartSql, tied: "_Tied") -> str:
@@ -228,12 +258,16 @@ class _StateColumns:
         value = inline(expression, self._chain.columns)
         sql = selected(value, self._name)
         self.selected.append(sql)
-        if isinstance(value, Literal):
+        if isinstance(value, Literal) or self._is_parameter(value):
             # A constant is no grouping; as a number it would even be the place of a column.
             return
         self.grouped[sql] = None
         if _has_texts(value.type):
             self.grouped[f"CAST({sql} AS BINARY)"] = None
+
+    def _is_parameter(self, value: Scalar) -> bool:
+        parameters = self._chain.parameters
+        return parameters is not None and isinstance(value, ColumnRef) and value.index >= parameters.first
 
 
 def _has_texts(sql_type: SqlType) -> bool:

@@ -9,7 +9,7 @@ Of one key, a part of the rows in an order can be looked up instead (`part`).
 Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.engine.databases`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from dataflow.lookups.postgres.part import parameter_type, part_sql, part_values
 from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
@@ -20,8 +20,9 @@ from dataflow.plan.nodes import (
     Chain,
     column_types,
 )
+from dataflow.plan.parametric import chain_table
 from dataflow.plan.parts import Lookup, Part
-from dataflow.plan.render import quote, render
+from dataflow.plan.render import quote, render, type_name
 from dataflow.plan.table_access import chain_of, key_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
@@ -39,21 +40,22 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
     With `part`, that part of one key's rows of a chain.
     """
     chain = chain_of(relation)
-    table = catalog.tables[chain.table]
+    table = chain_table(chain, catalog)
+    keys = key_columns(relation, columns)
+    parameters = _parameters(chain, keys, part is None)
 
     def name(index: int) -> str:
-        return f"t.{quote(table.columns[index].name)}"
+        return parameters.get(index) or f"t.{quote(table.columns[index].name)}"
 
-    keys = key_columns(relation, columns)
     selected, grouped = [render(c, name) for c in chain.columns], list[str]()
     if isinstance(relation, Aggregate):
         selected, grouped = _state_columns(relation, chain, name)
     join, tail = "", ""
     if part is None:
-        join, conditions = _key_conditions(keys, name)
+        join, conditions = _key_conditions(keys, name, parameters)
     else:
         between, tail = part_sql(part, chain, table, name, len(keys) + 1)
-        conditions = [*_one_key(keys, name), *between]
+        conditions = [*_one_key(keys, name, parameters), *between]
     if chain.predicate is not None:
         conditions.append(render(chain.predicate, name) if not conditions else f"({render(chain.predicate, name)})")
     sql = f"SELECT {', '.join(selected)} FROM {chain.table} t{join}"
@@ -86,22 +88,36 @@ def _as_integer(value: Value) -> Value:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def _key_conditions(keys: list[ColumnRef], name: Name) -> tuple[str, list[str]]:
+def _parameters(chain: Chain, keys: list[ColumnRef], many: bool) -> dict[int, str]:
+    """By column of the chain's input, the text of a parameter: of `many` keys' one, or of the only key."""
+    if chain.parameters is None:
+        return {}
+    numbered = [(i, key) for i, key in enumerate(keys, 1) if key.index >= chain.parameters.first]
+    found = {key.index: f"k.k{i}" if many else f"${i}::{type_name(key.type)}" for i, key in numbered}
+    if len(found) < len(chain.parameters.types):
+        raise ValueError("a parametric chain is looked up by all of its parameters")
+    return found
+
+
+def _key_conditions(keys: list[ColumnRef], name: Name, parameters: Container[int]) -> tuple[str, list[str]]:
     """The join and the conditions that find the rows of the keys $1 …."""
     if not keys:
         return "", []
-    if len(keys) == 1:
+    if len(keys) == 1 and keys[0].index not in parameters:
         return "", [f"{name(keys[0].index)} = ANY($1::{parameter_type(keys[0].type)}[])"]
-    arrays = ", ".join(f"${i}::{parameter_type(key.type)}[]" for i, key in enumerate(keys, 1))
+    types = [type_name(k.type) if k.index in parameters else parameter_type(k.type) for k in keys]
+    arrays = ", ".join(f"${i}::{sql_type}[]" for i, sql_type in enumerate(types, 1))
     aliases = ", ".join(f"k{i}" for i in range(1, len(keys) + 1))
-    conditions = " AND ".join(f"{name(key.index)} = k.k{i}" for i, key in enumerate(keys, 1))
+    equal = [f"{name(key.index)} = k.k{i}" for i, key in enumerate(keys, 1) if key.index not in parameters]
+    conditions = " AND ".join(equal) or "true"
     # Keys are distinct, so no row is found twice.
     return f" JOIN unnest({arrays}) AS k({aliases}) ON {conditions}", []
 
 
-def _one_key(keys: list[ColumnRef], name: Name) -> list[str]:
+def _one_key(keys: list[ColumnRef], name: Name, parameters: Container[int]) -> list[str]:
     """The conditions for one key, whose values are $1, $2 …: without arrays, so that an index keeps the order."""
-    return [f"{name(key.index)} = ${i}::{parameter_type(key.type)}" for i, key in enumerate(keys, 1)]
+    columns = [(i, key) for i, key in enumerate(keys, 1) if key.index not in parameters]
+    return [f"{name(key.index)} = ${i}::{parameter_type(key.type)}" for i, key in columns]
 
 
 # --- state rows -----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def _as_chain(block: Block) -> Relation:
     predicate = conjunction(
         [*conjuncts(chain.predicate), *(inline(p, chain.columns) for p in conjuncts(block.predicate))]
     )
-    return Chain(chain.table, predicate, tuple(inline(c, chain.columns) for c in block.columns))
+    return replace(chain, predicate=predicate, columns=tuple(inline(c, chain.columns) for c in block.columns))
 
 
 def _splice(block: Block, position: int) -> Block | None:

@@ -10,6 +10,7 @@ from dataflow.plan.nodes import (
     Block,
     BlockInput,
     Chain,
+    ChainParameters,
     JoinCondition,
     OrderTerm,
     Relation,
@@ -32,8 +33,7 @@ def prune(relation: Relation, needed: Iterable[int]) -> tuple[Relation, Moved]:
     """The relation with the `needed` columns only, in canonical order, and where they went."""
     match relation:
         case Chain():
-            columns, moved = _ordered(relation.columns, needed)
-            return Chain(relation.table, conjunction(conjuncts(relation.predicate)), columns), moved
+            return _prune_chain(relation, needed)
         case Block():
             return _prune_block(relation, set(needed))
         case Union():
@@ -44,6 +44,23 @@ def prune(relation: Relation, needed: Iterable[int]) -> tuple[Relation, Moved]:
             return _prune_window(relation, set(needed))
         case TopK():
             return _prune_top_k(relation, set(needed))
+
+
+def _prune_chain(chain: Chain, needed: Iterable[int]) -> tuple[Relation, Moved]:
+    columns, moved = _ordered(chain.columns, needed)
+    pruned = replace(chain, predicate=conjunction(conjuncts(chain.predicate)), columns=columns)
+    if chain.parameters is None:
+        return pruned, moved
+    first, types = chain.parameters.first, chain.parameters.types
+    used = sorted(c - first for c in used_columns(pruned.predicate, *columns) if c >= first)
+    if not used:
+        return replace(pruned, parameters=None), moved
+    if len(used) == len(types):
+        return pruned, moved
+    places = {c: c for c in range(first)} | {first + old: first + new for new, old in enumerate(used)}
+    predicate = None if pruned.predicate is None else renumber(pruned.predicate, places)
+    kept = tuple(renumber(c, places) for c in columns)
+    return Chain(chain.table, predicate, kept, ChainParameters(first, tuple(types[i] for i in used))), moved
 
 
 def _ordered(columns: tuple[Scalar, ...], needed: Iterable[int]) -> tuple[tuple[Scalar, ...], Moved]:

@@ -20,6 +20,7 @@ from dataflow.plan.nodes import (
     Window,
     column_types,
 )
+from dataflow.plan.parametric import chain_table
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 
@@ -147,7 +148,7 @@ def _fixed(predicate: Scalar | None) -> set[int]:
 def _chain_keys(chain: Chain, catalog: Catalog) -> list[frozenset[int]]:
     positions = {c.index: i for i, c in reversed(list(enumerate(chain.columns))) if isinstance(c, ColumnRef)}
     fixed = _fixed(chain.predicate)
-    keys = [set(key) - fixed for key in catalog.tables[chain.table].keys]
+    keys = [set(key) - fixed for key in chain_table(chain, catalog).keys]
     return [frozenset(positions[c] for c in key) for key in keys if all(c in positions for c in key)]
 
 

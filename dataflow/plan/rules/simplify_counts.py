@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation
+from dataflow.plan.parametric import chain_table
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 
@@ -27,5 +28,5 @@ def _simplified(call: AggregateCall, chain: Chain, catalog: Catalog) -> Aggregat
 def _never_null(argument: Scalar, chain: Chain, catalog: Catalog) -> bool:
     if isinstance(argument, ColumnRef):
         source = chain.columns[argument.index]
-        return isinstance(source, ColumnRef) and catalog.tables[chain.table].columns[source.index].not_null
+        return isinstance(source, ColumnRef) and chain_table(chain, catalog).columns[source.index].not_null
     return isinstance(argument, Literal) and argument.value is not None

@@ -18,12 +18,15 @@ from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.expressions.scope import Scope
 from dataflow.sql.expressions.subquery_forms import subquery_form
 from dataflow.sql.expressions.written_calls import function_name, has_others
+from dataflow.sql.syntax.parse import parameter_name, parameter_span
 from dataflow.sql.syntax.spans import span_of
 
 #: What becomes of an aggregate or window function: its result as a scalar.
 OnAggregate = Callable[[exp.Expr, "Binder"], Scalar]
 #: What becomes of a subquery.
 OnSubquery = Callable[[exp.Expr, "Binder"], Scalar]
+#: What becomes of a parameter that is no key, list or range.
+OnParameter = Callable[[exp.Placeholder, "Binder"], Scalar]
 
 #: Function nodes, and the names by which PostgreSQL has them (the parser knows other databases' synonyms).
 _NAMES: dict[type[exp.Expr], frozenset[str]] = {
@@ -44,6 +47,12 @@ def refuse_subquery(node: exp.Expr, binder: "Binder") -> Scalar:
     raise UnsupportedQuery("A subquery here is not kept up to date.", span_of(node))
 
 
+def refuse_parameter(node: exp.Placeholder, binder: "Binder") -> Scalar:
+    """Refuses a parameter where there is no chain that could have it for a column."""
+    del binder
+    raise UnsupportedQuery(f"The parameter :{parameter_name(node)} cannot stand here.", parameter_span(node))
+
+
 class Binder:
     """Binds expressions in a scope."""
 
@@ -55,6 +64,7 @@ class Binder:
         on_aggregate: OnAggregate,
         on_subquery: OnSubquery = refuse_subquery,
         catalog: Catalog | None = None,
+        on_parameter: OnParameter = refuse_parameter,
     ) -> None:
         self.sql = sql
         self.scope = scope
@@ -62,6 +72,7 @@ class Binder:
         self.dialect = dialect
         self._on_aggregate = on_aggregate
         self._on_subquery = on_subquery
+        self.parameter = on_parameter
 
     @property
     def text(self) -> SqlType:

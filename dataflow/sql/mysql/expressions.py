@@ -18,7 +18,6 @@ from dataflow.sql.expressions.cast_types import UNKNOWN
 from dataflow.sql.expressions.written_calls import has_others
 from dataflow.sql.mysql import arithmetic, calls, moments, numbers, texts, values
 from dataflow.sql.mysql.grammar import PARENTHESES
-from dataflow.sql.syntax.parse import parameter_name
 
 Bind = Callable[[Binder, Any], Scalar]
 
@@ -199,13 +198,6 @@ def _binary(binder: Binder, node: Any) -> Scalar:
     return arithmetic.binary(_SUMS[type(node)], binder.bind(node.this), binder.bind(node.expression))
 
 
-def _parameter(_: Binder, node: Any) -> Scalar:
-    name = parameter_name(node)
-    raise UnsupportedQuery(
-        f"The parameter :{name} may only stand in a condition `column = :{name}` that is ANDed with the others, yet."
-    )
-
-
 BINDERS: dict[type[exp.Expr], Bind] = {
     exp.Column: _column,
     exp.Literal: _literal,
@@ -231,5 +223,5 @@ BINDERS: dict[type[exp.Expr], Bind] = {
     exp.IntDiv: lambda binder, node: arithmetic.whole_quotient(binder.bind(node.this), binder.bind(node.expression)),
     exp.Neg: lambda binder, node: arithmetic.negation(binder.bind(node.this)),
     exp.Anonymous: calls.call,
-    exp.Placeholder: _parameter,
+    exp.Placeholder: lambda binder, node: binder.parameter(node, binder),
 }

@@ -16,7 +16,6 @@ from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN, cast_type, enum_type, type_of
 from dataflow.sql.expressions.written_calls import has_others
 from dataflow.sql.postgres import calls
-from dataflow.sql.syntax.parse import parameter_name
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -155,13 +154,6 @@ def _date(binder: Binder, node: Any) -> Scalar:
     return functions.cast(binder.bind(node.this), type_of("date"))
 
 
-def _parameter(_: Binder, node: Any) -> Scalar:
-    name = parameter_name(node)
-    raise UnsupportedQuery(
-        f"The parameter :{name} may only stand in a condition `column = :{name}` that is ANDed with the others, yet."
-    )
-
-
 BINDERS: dict[type[exp.Expr], Callable[[Binder, Any], Scalar]] = {
     exp.Column: _column,
     exp.Literal: _literal,
@@ -181,6 +173,6 @@ BINDERS: dict[type[exp.Expr], Callable[[Binder, Any], Scalar]] = {
     exp.Case: _case,
     exp.Cast: _cast,
     exp.Date: _date,
-    exp.Placeholder: _parameter,
+    exp.Placeholder: lambda binder, node: binder.parameter(node, binder),
     **calls.BINDERS,
 }

@@ -6,9 +6,10 @@ Not here: making the graph (`dataflow.engine.graph`), SQL of lookups (`dataflow.
 from collections import Counter
 from collections.abc import Iterable
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.explain import Explanation
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
+from dataflow.engine.nodes import BlockNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
 from dataflow.lookups.shapes import lookup_shape
 from dataflow.plan import explain_refresh
 from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window

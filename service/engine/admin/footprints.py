@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Mapping
 from time import perf_counter
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.footprints import InnerFootprints as KeyNeeds
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import ChainNode, InnerNode
+from dataflow.engine.nodes import InnerNode
 from dataflow.types import ViewId
 from service.protocol.admin_models import FootprintNode, Footprints, FootprintView
 

@@ -12,7 +12,9 @@ import orjson
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.plan.nodes import View, column_types
+from dataflow.plan.parametric import parametric_chains
 from dataflow.plan.refresh import RefreshView
+from dataflow.plan.render import type_name
 from dataflow.schema import SqlType
 from dataflow.types import Row, ViewId
 from dataflow.types.rules import ValueKind
@@ -52,21 +54,32 @@ def forward_query(plan: ViewPlan, info: ViewInfo, values: Values) -> tuple[str, 
     texts = [arrays.render(value) if isinstance(value, tuple) else value for value, _ in given.values()]
     if plan.template:
         return plan.sql, texts
-    return forward_sql(plan.sql, tuple(given), lists), texts
+    typed: tuple[tuple[str, str], ...] = ()
+    if any(parametric_chains(plan.view.relation)):
+        # The planner knows types of free parameters that the server does not infer ($1 IS NULL).
+        typed = tuple((p.name, type_name(p.type)) for _, p in given.values() if p.role is ParameterRole.EQUAL)
+    return forward_sql(plan.sql, tuple(given), lists, typed), texts
 
 
-def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...] = ()) -> str:
+def forward_sql(
+    sql: str,
+    parameters: tuple[str, ...],
+    lists: tuple[tuple[str, str], ...] = (),
+    typed: tuple[tuple[str, str], ...] = (),
+) -> str:
     """Rewrites the parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …
 
     A parameter in `lists` (name and type of its elements) occurs in ``IN (…)`` or ``ANY (…)`` and becomes a subquery of
-    its elements.
+    its elements. One in `typed` (name and type) is cast.
     """
-    return (_remembered if len(sql) <= _MAX_REMEMBERED else _forward_sql)(sql, parameters, lists)
+    return (_remembered if len(sql) <= _MAX_REMEMBERED else _forward_sql)(sql, parameters, lists, typed)
 
 
-def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...]) -> str:
+def _forward_sql(
+    sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...], typed: tuple[tuple[str, str], ...]
+) -> str:
     marks = 0
-    members = dict(lists)
+    members, types = dict(lists), dict(typed)
 
     def numbered(match: re.Match[str]) -> str:
         nonlocal marks
@@ -79,6 +92,8 @@ def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, 
         if name is None:
             return match[0]
         place = f"${parameters.index(name) + 1}"
+        if name in types:
+            return f"{place}::{types[name]}{match['array'] or ''}"
         if name not in members:
             return place + (match["array"] or "")
         # With a cast to an array it can only occur in ANY.

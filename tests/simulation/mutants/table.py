@@ -13,6 +13,7 @@ from tests.simulation.mutants import (
     loads,
     lookups,
     memory,
+    parametric,
     partial_images,
     propagation,
     refreshed_views,
@@ -51,6 +52,7 @@ LOADING = Focus(
     upstreams=("postgres", "mariadb"),
     whole=True,
 )
+PARAMETRIC = Focus(("free", "ordered_free"))
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
     lookups.no_redo: None,
@@ -74,7 +76,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     propagation.a_group_keeps_its_first_text: Focus(("users_by_karma",)),
     propagation.padding_by_key: Focus(("on_",)),
     evictions.rest_of_on_forgotten_going_up: Focus(("on_",)),
-    evictions.rest_of_on_not_relevant: Focus(("on_title",)),
+    evictions.rest_of_on_not_relevant: Focus(("on_title",), UNBROKEN),
     evictions.padding_leads_nowhere: Focus(("on_answered",), UNBROKEN),
     evictions.condition_not_relevant: Focus(("conditioned",)),
     evictions.padding_makes_no_condition_true: Focus(("conditioned_nameless",), UNBROKEN),
@@ -128,11 +130,16 @@ MUTANTS: dict[Mutant, Focus | None] = {
     half_of_what_is_too_large: None,
     loads.gone_but_pending: LOADING,
     loads.derived_from_what_was_lost: LOADING,
+    parametric.tuples_of_one_cover: PARAMETRIC,
+    parametric.tuples_that_are_covered_only: PARAMETRIC,
+    parametric.null_is_no_value: PARAMETRIC,
     partial_images.old_row_stays: Focus(old_rows=False),
     partial_images.old_row_stays_in_its_store: Focus(old_rows=True),
     partial_images.identity_is_the_catalogs: Focus(weights={"identity": 3}, old_rows=True),
     partial_images.omitted_values_are_null: Focus(old_rows=True),
-    partial_images.key_of_a_row_known_in_part_filled: Focus(old_rows=False),
+    partial_images.key_of_a_row_known_in_part_filled: Focus(
+        ("stories_by_0", "tags_by", "karma_by"), {"write": 30, "read": 40}, old_rows=False
+    ),
     partial_images.unknown_rows_of_a_lookup_ignored: Focus(old_rows=False, upstreams=("postgres", "mariadb")),
     partial_images.old_row_of_a_lookup_stays: Focus(old_rows=True, upstreams=("postgres", "mariadb")),
     partial_images.old_row_of_a_load_stays: replace(LOADING, old_rows=True),

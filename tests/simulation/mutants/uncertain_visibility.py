@@ -31,14 +31,14 @@ def unsure_taken_as_seen() -> AbstractContextManager[Any]:
         entries = [
             t for t in self._ring._entries if not snapshot.sees(t.id, t.end) and not snapshot.unsure(t.id, t.end)
         ]
-        return Verdict(redo_deltas(chain, [t.tables[chain.table] for t in entries if chain.table in t.tables]))
+        return Verdict(redo_deltas(sent, [t.tables[chain.table] for t in entries if chain.table in t.tables]))
 
     return judging(verdict)
 
 
 def unsure_taken_as_unseen() -> AbstractContextManager[Any]:
     """Transactions that a lookup may have seen are added to its rows."""
-    return judging(lambda _, sent, __, unseen: Verdict(redo_deltas(sent.chain, unseen)))
+    return judging(lambda _, sent, __, unseen: Verdict(redo_deltas(sent, unseen)))
 
 
 def unsure_truncate_ignored() -> AbstractContextManager[Any]:

@@ -1,0 +1,139 @@
+"""Free parameters: those that are not compared with a column as a key, a list or a range is.
+
+They are columns of a chain (`plan.parametric`), the *host*: a table of the innermost FROM around them. Their type is
+that of what stands beside them, as PostgreSQL infers it ("Operator Type Resolution", section 10.2 of its manual).
+
+Not here: binding them (`from_clause`), routes to their chains (`plan.required_keys`).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from dataflow.errors import InvalidQuery, UnsupportedParameter, UnsupportedQuery
+from dataflow.plan.nodes import Chain, ChainParameters
+from dataflow.scalar import ColumnRef
+from dataflow.schema import SqlType
+from dataflow.sql.expressions.bind import Binder
+from dataflow.sql.expressions.cast_types import UNKNOWN, cast_type, enum_type
+from dataflow.sql.expressions.dialect import Dialect
+from dataflow.sql.syntax.parse import parameter_name, parameter_span
+
+#: Types by name.
+FreeParameters = Mapping[str, SqlType]
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In)
+#: What has operands of one type.
+_OPERATIONS = (
+    *_COMPARISONS,
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
+    *(exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
+    *(exp.Like, exp.ILike),
+)
+
+
+def hosting(chain: Chain, free: FreeParameters) -> Chain:
+    """Returns a chain over all columns of a table with those of the free parameters behind them."""
+    if not free:
+        return chain
+    first, types = len(chain.columns), tuple(free[name] for name in sorted(free))
+    places = tuple(ColumnRef(first + i, sql_type) for i, sql_type in enumerate(types))
+    return Chain(chain.table, chain.predicate, (*chain.columns, *places), ChainParameters(first, types))
+
+
+def refuse_parameter(node: exp.Placeholder, binder: Binder) -> UnsupportedParameter:
+    """Returns the refusal of a parameter that is not known to be free, with its type where that can be inferred."""
+    name = parameter_name(node)
+    if is_list(node):
+        reason = (
+            f"The parameter :{name} is a list, which may only stand in `column IN (:{name})` ANDed with the others."
+        )
+        return UnsupportedParameter(reason, parameter_span(node), name)
+    found = next((t for other in _occurrences(node) if (t := _inferred(other, binder)) is not None), None)
+    return UnsupportedParameter(
+        f"The parameter :{name} is no key, list or range of a column, and what stands beside it does not tell its type."
+        f" Write it in a condition like `column = :{name}`, or as a cast to its type.",
+        parameter_span(node),
+        name,
+        found,
+    )
+
+
+def is_list(node: exp.Placeholder) -> bool:
+    """Return whether a parameter stands where a list does: alone behind IN, or in ANY."""
+    child: exp.Expr = node
+    while isinstance(child.parent, exp.Paren | exp.Cast):
+        child = child.parent
+    parent = child.parent
+    if isinstance(parent, exp.In):
+        return child is not parent.this and len(parent.expressions) == 1
+    return isinstance(parent, exp.Any)
+
+
+def _occurrences(node: exp.Placeholder) -> Iterator[exp.Placeholder]:
+    """The parameter at this place, then at the others of its SELECT."""
+    yield node
+    select = node.find_ancestor(exp.Select)
+    for other in [] if select is None else select.find_all(exp.Placeholder):
+        if parameter_name(other) == parameter_name(node) and other.find_ancestor(exp.Select) is select:
+            yield other
+
+
+def can_be_free(sql_type: object) -> bool:
+    """Return whether parameters of a type can be columns of a chain: their values are had as they print."""
+    if not isinstance(sql_type, SqlType) or sql_type.kind not in ("base", "enum"):
+        return False
+    one_form = sql_type.normal_form is None or sql_type.is_decimal
+    return sql_type.comparable and sql_type.takes_parameters and one_form
+
+
+def check_reading(node: exp.Placeholder, sql_type: SqlType, dialect: Dialect) -> None:
+    """UnsupportedQuery unless a parameter of a type means the same wherever it is read: one whose values have several
+    texts, of which a key has one, is only compared; so is any where it is a constant of the statement, whose type it
+    decides elsewhere."""
+    if sql_type.normal_form is None and not dialect.fills_templates:
+        return
+    parent = node.parent
+    while isinstance(parent, exp.Paren | exp.Cast):
+        parent = parent.parent
+    if not isinstance(parent, (*_COMPARISONS, exp.Is)):
+        reason = f"The parameter :{parameter_name(node)}, of type {sql_type.sql}, may only be compared."
+        raise UnsupportedQuery(reason, parameter_span(node))
+
+
+def _inferred(node: exp.Placeholder, binder: Binder) -> SqlType | None:
+    """The type of a parameter by what stands around it; None if that does not tell."""
+    child: Any = node
+    while (parent := child.parent) is not None:
+        if isinstance(parent, exp.Cast):
+            return _cast_to(parent, binder)
+        if isinstance(parent, _OPERATIONS):
+            for sibling in _siblings(parent, child):
+                found = _type_of(sibling, binder)
+                if found is not None:
+                    return found
+        elif not isinstance(parent, exp.Paren | exp.Neg):
+            return None
+        child = parent
+    return None
+
+
+def _cast_to(node: exp.Cast, binder: Binder) -> SqlType | None:
+    try:
+        return enum_type(node.args["to"], binder.catalog) or cast_type(node.args["to"])
+    except UnsupportedQuery:
+        return None
+
+
+def _siblings(parent: exp.Expr, child: exp.Expr) -> Iterator[exp.Expr]:
+    for operand in parent.iter_expressions():
+        if operand is not child and operand.find(exp.Placeholder, exp.Query) is None:
+            yield operand
+
+
+def _type_of(node: exp.Expr, binder: Binder) -> SqlType | None:
+    try:
+        found = binder.dialect.parameter(binder.value(node)).type
+    except (UnsupportedQuery, InvalidQuery):
+        return None
+    return None if found == UNKNOWN else found
