@@ -16,8 +16,9 @@ JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-# An environment whose interpreter has gone (upgraded away) or that was made in another folder is made anew.
-ifneq ($(wildcard $(VENV)/made),)
+# An environment whose interpreter has gone (upgraded away) or that was made in another folder is made anew, by whatever
+# target needs it.
+ifneq ($(and $(wildcard $(VENV)/made),$(filter-out help,$(or $(MAKECMDGOALS),help))),)
 ifneq ($(shell [ "$$(cat $(VENV)/made)" = "$(CURDIR)" ] && $(BIN)/python -c '' >/dev/null 2>&1 && echo runs),runs)
 $(shell rm -rf $(VENV))
 endif

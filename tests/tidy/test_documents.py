@@ -1,8 +1,9 @@
 """References in documents: links have targets, commands exist."""
 
 import re
+import shutil
 import subprocess
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -29,6 +30,16 @@ def test_documented_targets_exist() -> None:
     named = {target for name in MARKDOWN for target in TARGET.findall((ROOT / name).read_text(encoding="utf-8"))}
     assert known >= {"demo", "test", "lint", "format", "sim", "fuzz", "bench", "clean", "openapi"}
     assert named <= known
+
+
+def test_the_list_of_targets_changes_nothing(tmp_path: Path) -> None:
+    """An environment that was made in another folder is made anew, but not by whoever only asks for help."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    made = tmp_path / ".venv" / "made"
+    made.parent.mkdir()
+    made.write_text("/elsewhere")
+    subprocess.run(["make", "help"], cwd=tmp_path, capture_output=True, check=True)
+    assert made.exists()
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md"])
