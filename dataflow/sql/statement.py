@@ -22,10 +22,11 @@ _SINGLE = {"in": "IN", "not in": "NOT IN"}
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One place of a parameter. `listed`: ``in`` or ``not in`` where it is all that an IN compares with, which is then
-    in `span`; "" behind ANY or ALL, which take arrays; None where one value must be."""
+    """One occurrence of a parameter, which is at `place`. `listed`: ``in`` or ``not in`` where it is all that an IN
+    compares with, which is then in `span`; "" behind ANY or ALL, which take arrays; None where one value must be."""
 
     name: str
+    place: Span
     span: Span
     listed: str | None = None
 
@@ -116,12 +117,12 @@ def _occurrence(tokens: list[Token], position: int, name: str, span: Span) -> Oc
     first = position - 1
     closed = position + 1 < len(tokens) and tokens[position + 1].token_type is TokenType.R_PAREN
     if not closed or first < 2 or tokens[first - 1].token_type is not TokenType.L_PAREN:
-        return Occurrence(name, span)
+        return Occurrence(name, span, span)
     start = first - 2
     if tokens[start].token_type in (TokenType.ANY, TokenType.ALL, TokenType.SOME):
-        return Occurrence(name, span, "")
+        return Occurrence(name, span, span, "")
     if tokens[start].token_type is not TokenType.IN:
-        return Occurrence(name, span)
+        return Occurrence(name, span, span)
     negated = start > 0 and tokens[start - 1].token_type is TokenType.NOT
     begin = tokens[start - 1 if negated else start].start
-    return Occurrence(name, Span(begin, tokens[position + 1].end + 1), "not in" if negated else "in")
+    return Occurrence(name, span, Span(begin, tokens[position + 1].end + 1), "not in" if negated else "in")

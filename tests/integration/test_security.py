@@ -13,7 +13,17 @@ from websockets.sync.client import ClientConnection, connect
 from service.worker.reads.part import PART, read_part
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import LIMIT_S, command, environment, until
-from tests.integration.guarded import ALICES, BOBS, TOKENS, Guarded, bearer, code_of, guarded_service, tokens_text
+from tests.integration.guarded import (
+    ALICES,
+    BOBS,
+    TOKENS,
+    VIEWS,
+    Guarded,
+    bearer,
+    code_of,
+    guarded_service,
+    tokens_text,
+)
 
 pytestmark = pytest.mark.postgres
 
@@ -118,6 +128,18 @@ def test_a_part_of_a_batch_has_the_token_owner_s_rows(guarded: Guarded) -> None:
 def test_a_list_of_claims_is_a_list_of_keys(guarded: Guarded) -> None:
     assert sorted(guarded.ids("/v1/views/orders_of", "alice")) == sorted(ALICES + BOBS)
     assert guarded.ids("/v1/views/orders_of", "bob") == []
+
+
+def test_forwarded_misses_are_answered_with_the_token_owner_s_rows(guarded: Guarded) -> None:
+    for name in ("orders", "order", "orders_of"):
+        view = {"sql": VIEWS[name], "on_miss": "forward"}
+        assert guarded.admin(f"/v1/catalog/views/forwarded_{name}", "admin", "PUT", json=view).status_code == 201
+    for token, ids in (("alice", ALICES), ("bob", BOBS)) * 2:
+        assert guarded.ids("/v1/views/forwarded_orders", token) == ids
+        assert [i for i in (1, 2) if guarded.ids(f"/v1/views/forwarded_order?id={i}", token)] == ids[:1]
+    assert sorted(guarded.ids("/v1/views/forwarded_orders_of", "alice")) == sorted(ALICES + BOBS)
+    for name in ("orders", "order", "orders_of"):
+        assert guarded.admin(f"/v1/catalog/views/forwarded_{name}", "admin", "DELETE").status_code == 204
 
 
 def test_a_tag_of_another_s_rows_is_no_match(guarded: Guarded) -> None:

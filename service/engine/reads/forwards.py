@@ -16,6 +16,7 @@ from dataflow.plan.parametric import parametric_chains
 from dataflow.plan.refresh import RefreshView
 from dataflow.plan.render import type_name
 from dataflow.schema import SqlType
+from dataflow.sql.statement import statement_of
 from dataflow.types import Row, ViewId
 from dataflow.types.rules import ValueKind
 from service.engine.upstream.results import AnswerColumn, ForwardRows
@@ -32,14 +33,8 @@ from service.protocol.reads import ReadItem
 
 #: Maximum length of a query whose form with numbered parameters is cached.
 _MAX_REMEMBERED = 4000
-#: Quoted text, comments and casts, which may look like parameters; then the parameters ``:name``, ``$1``, ``?``
-#: (PostgreSQL manual, 4.1).
-_TOKEN = re.compile(
-    r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
-      | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$ | ::
-      | (?: :(?P<name>[A-Za-z_]\w*) | \$(?P<number>\d+) | (?P<mark>\?) ) (?P<array>\s*::\s*[\w ."()]+\[\])?""",
-    re.DOTALL | re.VERBOSE,
-)
+#: A cast to an array.
+_ARRAY_CAST = re.compile(r'\s*::\s*[\w ."()]+\[\]')
 
 
 def forward_query(plan: ViewPlan, info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
@@ -78,28 +73,21 @@ def forward_sql(
 def _forward_sql(
     sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...], typed: tuple[tuple[str, str], ...]
 ) -> str:
-    marks = 0
     members, types = dict(lists), dict(typed)
-
-    def numbered(match: re.Match[str]) -> str:
-        nonlocal marks
-        name = match["name"]
-        if match["number"]:
-            name = f"p{match['number']}"
-        elif match["mark"]:
-            marks += 1
-            name = f"p{marks}"
-        if name is None:
-            return match[0]
-        place = f"${parameters.index(name) + 1}"
+    statement = statement_of(sql)
+    parts: list[str] = []
+    at = 0
+    for occurrence in statement.occurrences:
+        name, place = occurrence.name, occurrence.place
+        value = f"${parameters.index(name) + 1}"
         if name in types:
-            return f"{place}::{types[name]}{match['array'] or ''}"
-        if name not in members:
-            return place + (match["array"] or "")
+            value += f"::{types[name]}"
         # With a cast to an array it can only occur in ANY.
-        return place + match["array"] if match["array"] else f"SELECT unnest({place}::{members[name]}[])"
-
-    return _TOKEN.sub(numbered, sql).rstrip().rstrip(";")
+        if name in members and not _ARRAY_CAST.match(sql, place.end):
+            value = f"SELECT unnest({value}::{members[name]}[])"
+        parts += [sql[at : place.start], value]
+        at = place.end
+    return "".join([*parts, sql[at : statement.end]])
 
 
 _remembered = lru_cache(maxsize=1024)(_forward_sql)

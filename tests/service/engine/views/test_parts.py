@@ -138,6 +138,8 @@ def test_all_who_wait_share_one_push() -> None:
         ('SELECT ":q" -- :c\n FROM t WHERE a = :x', ("x",), 'SELECT ":q" -- :c\n FROM t WHERE a = $1'),
         ("SELECT E'\\':no' FROM t WHERE a = :x", ("x",), "SELECT E'\\':no' FROM t WHERE a = $1"),
         ("SELECT $$ :no $$, a[1:2] FROM t WHERE a = :x", ("x",), "SELECT $$ :no $$, a[1:2] FROM t WHERE a = $1"),
+        ("SELECT a FROM t WHERE a = :claims.a.b", ("claims.a.b",), "SELECT a FROM t WHERE a = $1"),
+        ("SELECT a /* /* */ :no */ FROM t WHERE a = :über", ("über",), "SELECT a /* /* */ :no */ FROM t WHERE a = $1"),
     ],
 )
 def test_parameters_of_a_forwarded_statement(sql: str, parameters: tuple[str, ...], expected: str) -> None:
