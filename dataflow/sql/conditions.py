@@ -166,7 +166,8 @@ def _listed(node: Any, members: Sequence[exp.Expr], binder: Binder) -> BoundPara
     """``column IN (:list)``, or several parameters and constants."""
     placeholders = [p for m in members if (p := _bare_parameter(m)) is not None]
     constants = [m for m in members if _bare_parameter(m) is None and not isinstance(m, exp.Null)]
-    if not placeholders or any(other.find(exp.Placeholder) for other in (node.this, *constants)):
+    is_fixed = not any(constant.find(exp.Placeholder, exp.Column) for constant in constants)
+    if not placeholders or not is_fixed or node.this.find(exp.Placeholder):
         raise UnsupportedQuery("IN takes a list, or parameters and constants.", span_of(node))
     expression = binder.dialect.parameter(binder.value(node.this))
     for member in members:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, UnsupportedQuery
 from dataflow.plan.nodes import (
@@ -20,6 +21,7 @@ from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.clauses import Lowered
 from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.dialects import dialect_of
 from dataflow.sql.empty_tables import rows_of_empty_tables
 from dataflow.sql.exactness import check_exact
 from dataflow.sql.free_parameters import FreeParameters, can_be_free
@@ -27,7 +29,7 @@ from dataflow.sql.limits import Limit, number_of, parameter_of
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import SelectClauses
 from dataflow.sql.sources import Environment
-from dataflow.sql.syntax.parse import parameter_name, parameter_span, parse
+from dataflow.sql.syntax.parse import parameter_name, parameter_span, parse, tokens_of
 from dataflow.sql.syntax.spans import span_of
 from dataflow.state.ordering import Ordering
 from dataflow.types import Row
@@ -49,7 +51,7 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
             except UnsupportedParameter as refused:
                 free[refused.name] = _type_if_free(refused, free)
     except (UnsupportedQuery, InvalidQuery) as error:
-        error.span = _closed(sql, error.span)
+        error.span = _closed(sql, error.span, catalog)
         raise
     except RecursionError as error:
         raise UnsupportedQuery("The SQL is nested too deeply.") from error
@@ -63,12 +65,19 @@ def _type_if_free(refused: UnsupportedParameter, free: FreeParameters) -> SqlTyp
     return refused.type
 
 
-def _closed(sql: str, span: Span | None) -> Span | None:
-    """The span with the closing parenthesis that the parser does not count to a function."""
-    if span is None or sql[span.start : span.end].count("(") <= sql[span.start : span.end].count(")"):
+def _closed(sql: str, span: Span | None, catalog: Catalog) -> Span | None:
+    """The span up to the parentheses that close those within: the parser notes no place of them, nor of types."""
+    if span is None or "(" not in sql[span.start : span.end]:
         return span
-    rest = sql[span.end :]
-    return Span(span.start, len(sql) - len(rest.lstrip()) + 1) if rest.lstrip()[:1] == ")" else span
+    depth = 0
+    for token in tokens_of(sql, dialect_of(catalog.dialect).grammar):
+        if token.start >= span.end and depth <= 0:
+            break
+        if token.start >= span.start:
+            depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+            if token.start >= span.end and depth == 0:
+                return Span(span.start, token.end + 1)
+    return span
 
 
 def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters) -> View:
