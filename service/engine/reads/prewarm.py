@@ -1,7 +1,7 @@
 """Prewarming: fills keys before they are read, at the start of a session and on request.
 
 Keys are ordered by frequency, hottest first, in the form of the access log: texts of a view's parameters in their
-order, lists as JSON. They are ordinary reads of many keys at once, so their misses are looked up with ``= ANY``.
+order, lists as JSON arrays. They are ordinary reads of many keys at once, so their misses are looked up with ``= ANY``.
 
 *Invariants*: one batch runs at a time, and none begins while readers wait for misses (up to a short limit, since a busy
 site always has one); no key is filled above `SHARE` of the memory budget, so prewarming evicts nothing; keys that
@@ -220,18 +220,26 @@ def _by_name(info: ViewInfo, key: Sequence[str | None]) -> dict[str, Value | lis
     given: dict[str, Value | list[Value]] = {}
     for parameter, text in zip(info.parameters, key, strict=True):
         if parameter.members is not None and text is not None:
-            given |= _among_members(parameter.members, orjson.loads(text))
+            given |= _among_members(parameter.members, _listed(text))
         elif parameter.role is ParameterRole.LIST and text is not None:
-            given.setdefault(parameter.name, orjson.loads(text))
+            given.setdefault(parameter.name, _listed(text))
         else:
             given.setdefault(parameter.name, text)
     return given
 
 
-def _among_members(members: Members, listed: Any) -> dict[str, Value | list[Value]]:
-    """Returns the parameters that make a list of these values, or of one of them. Raises `ValueError` if there are too
-    few."""
-    values = [v for v in (listed if isinstance(listed, list) else [listed]) if str(v) not in members.constants]
+def _listed(text: str) -> list[Value]:
+    """Returns the values of a list parameter: those of a JSON array; any other text is one value."""
+    try:
+        listed = orjson.loads(text)
+    except ValueError:
+        return [text]
+    return listed if isinstance(listed, list) else [text]
+
+
+def _among_members(members: Members, listed: list[Value]) -> dict[str, Value | list[Value]]:
+    """Returns the parameters that make a list of these values. Raises `ValueError` if there are too few."""
+    values = [v for v in listed if str(v) not in members.constants]
     if len(values) > len(members.names):
         raise ValueError("the list has more values than parameters")
     return dict(zip_longest(members.names, values))

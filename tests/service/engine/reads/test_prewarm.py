@@ -1,4 +1,4 @@
-"""FillProgress keys before they are read, over a real PostgreSQL."""
+"""Keys filled before they are read, over a real PostgreSQL."""
 
 import asyncio
 from pathlib import Path
@@ -16,6 +16,8 @@ pytestmark = pytest.mark.postgres
 VIEWS = {
     "story": STORY,
     "some": "SELECT id, title FROM stories WHERE id IN (:ids)",
+    "titled": "SELECT id FROM stories WHERE title IN (:titles)",
+    "members": "SELECT id, title FROM stories WHERE id IN (:a, 3, :b)",
     "inverse": "SELECT 10 / id AS n, random() AS r FROM stories WHERE id = :id OR 10 / :id = id",
     "own": "SELECT title FROM stories WHERE title = :claims.sub",
 }
@@ -53,6 +55,16 @@ def test_keys_are_filled_in_bulk_and_what_is_none_is_left_out(database: Database
             assert (await runtime.prewarm.fill("some", [['["1","2"]'], ['["3"]']])).filled == 2
             assert covered(runtime, "some") == 3
 
+            # A text that is no JSON array is one value.
+            titles = [["none"], ["7"], ['"quoted"'], ['["a","b"]'], ["[a]"]]
+            done = await runtime.prewarm.fill("titled", titles)
+            assert (done.filled, done.refused, covered(runtime, "titled")) == (5, 0, 6)
+
+            # As in the access log, with the constant among them; more values than parameters are no read of the view.
+            members = [['["1","2","3"]'], ['["3","4"]'], ["5"], ['["6","7","8"]']]
+            done = await runtime.prewarm.fill("members", members)
+            assert (done.filled, done.refused, covered(runtime, "members")) == (3, 1, 5)
+
             # The one key that the database refuses does not take the others with it.
             done = await runtime.prewarm.fill("inverse", [[str(i)] for i in range(5)])
             assert (done.status, done.filled, done.refused) == ("done", 4, 1)
@@ -61,7 +73,14 @@ def test_keys_are_filled_in_bulk_and_what_is_none_is_left_out(database: Database
             assert (await runtime.prewarm.fill("own", [["claim:12"]])).refused == 1
             with pytest.raises(ApiError, match="does not exist"):
                 await runtime.prewarm.fill("nothing", [["1"]])
-            assert [filling["view"] for filling in runtime.prewarm.fillings()] == ["story", "some", "inverse", "own"]
+            assert [filling["view"] for filling in runtime.prewarm.fillings()] == [
+                "story",
+                "some",
+                "titled",
+                "members",
+                "inverse",
+                "own",
+            ]
 
     asyncio.run(scenario())
 
