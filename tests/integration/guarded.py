@@ -22,6 +22,7 @@ VIEWS = {
     "stories": "SELECT id, title FROM stories ORDER BY id",
     "orders": "SELECT id, item FROM orders WHERE owner = :claims.sub ORDER BY id",
     "order": "SELECT id, owner, item FROM orders WHERE owner = :claims.sub AND id = :id",
+    "some_orders": "SELECT id, owner FROM orders WHERE owner = :claims.sub AND id IN (:a, 3, :b) ORDER BY id",
     "orders_of": "SELECT id, owner FROM orders WHERE owner IN (:claims.org.members)",
     # Not kept incrementally: the database gets the values.
     "late_orders": "SELECT id, owner, now() > 'epoch' AS late FROM orders WHERE owner = :claims.sub AND id > :above",

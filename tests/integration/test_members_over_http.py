@@ -67,3 +67,25 @@ def test_changes_of_each_member_are_seen(service: RunningService, database: Data
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("UPDATE stories SET title = 'new ' || id WHERE id IN (2, 3, 7)")
     until(lambda: {row["title"] for row in service.rows("some", a=7, b=2)} == {"new 2", "new 3", "new 7"})
+
+
+def test_subscribers_follow_the_rows_of_their_members(service: RunningService, database: Database) -> None:
+    url = f"{service.http}/v1/views/some/subscribe?a=8&b=5&live=poll"
+    first = HTTP.get(url).json()
+    assert ids(first["snapshot"]["rows"]) == [3, 5, 8]
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("UPDATE stories SET title = 'followed ' || id WHERE id IN (4, 8)")
+    changed = HTTP.get(f"{url}&after={first['token']}", headers={"prefer": "wait=20"}).json()
+    assert [row["title"] for change in changed["changes"] for row in change["added"]] == ["followed 8"]
+
+
+def test_other_members_of_a_replaced_view_are_read_at_once_and_after_a_restart(service: RunningService) -> None:
+    assert service.put("put", SQL).status_code == 201
+    assert ids(service.rows("put", a=7, b=2)) == [2, 3, 7]
+    assert service.put("put", SQL.replace("3", "4, 5").replace(":b", ":c")).status_code == 200
+    until(lambda: service.read("put", a=7, c=2).status_code == 200)
+    assert ids(service.rows("put", a=7, c=2)) == [2, 4, 5, 7]
+    service.stop()
+    service.start()
+    assert ids(service.rows("put", a=7, c=2)) == [2, 4, 5, 7]
+    assert service.read("put", a=7, b=2).json()["code"] == "parameter_unknown"

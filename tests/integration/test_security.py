@@ -111,6 +111,7 @@ def test_rows_are_the_token_owner_s_by_every_way_of_reading(guarded: Guarded) ->
         asked = {"keys": [{"id": id_} for id_ in (1, 2, 3)]}
         assert guarded.ids("/v1/views/order/query", token, "POST", json=asked) == [i for i in ids if i < 4]
         assert [i for i in (1, 2) if guarded.ids(f"/v1/views/order?id={i}", token)] == ids[:1]
+        assert guarded.ids("/v1/views/some_orders?a=1&b=2", token) == [i for i in ids if i < 4]
         head = guarded.data("/v1/views/orders", token, "HEAD")
         assert head.headers["etag"] == guarded.data("/v1/views/orders", token).headers["etag"]
         assert (head.headers["cache-control"], head.headers["vary"]) == ("private, no-cache", "Authorization")
@@ -131,14 +132,15 @@ def test_a_list_of_claims_is_a_list_of_keys(guarded: Guarded) -> None:
 
 
 def test_forwarded_misses_are_answered_with_the_token_owner_s_rows(guarded: Guarded) -> None:
-    for name in ("orders", "order", "orders_of"):
+    for name in ("orders", "order", "orders_of", "some_orders"):
         view = {"sql": VIEWS[name], "on_miss": "forward"}
         assert guarded.admin(f"/v1/catalog/views/forwarded_{name}", "admin", "PUT", json=view).status_code == 201
     for token, ids in (("alice", ALICES), ("bob", BOBS)) * 2:
         assert guarded.ids("/v1/views/forwarded_orders", token) == ids
         assert [i for i in (1, 2) if guarded.ids(f"/v1/views/forwarded_order?id={i}", token)] == ids[:1]
+        assert guarded.ids("/v1/views/forwarded_some_orders?a=1&b=2", token) == [i for i in ids if i < 4]
     assert sorted(guarded.ids("/v1/views/forwarded_orders_of", "alice")) == sorted(ALICES + BOBS)
-    for name in ("orders", "order", "orders_of"):
+    for name in ("orders", "order", "orders_of", "some_orders"):
         assert guarded.admin(f"/v1/catalog/views/forwarded_{name}", "admin", "DELETE").status_code == 204
 
 
