@@ -81,7 +81,7 @@ def _operation(view: ViewInfo, *, sql: bool) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "The rows, exact at `version`.",
-                "headers": _HEADERS,
+                "headers": HEADERS,
                 "content": {"application/json": {"schema": _reference(_answer_name(view))}},
             },
             "304": {"description": "The answer is unchanged: its ETag is that of If-None-Match."},
@@ -172,7 +172,7 @@ _HEADER_PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "string"},
     },
 ]
-_HEADERS: dict[str, Any] = {
+HEADERS: dict[str, Any] = {
     "ETag": {"description": "Weak; over `rows` and `next`.", "schema": {"type": "string"}},
     "Cache-Control": {
         "description": "The view's `cache_control`, or `no-cache`.",
@@ -184,6 +184,10 @@ _HEADERS: dict[str, Any] = {
     "Upquery-Age-Ms": {
         "description": "Upper bound of the lag behind the database, in milliseconds.",
         "schema": {"type": "integer"},
+    },
+    "Server-Timing": {
+        "description": "Duration of the read: `leaf` from memory, `miss` with the engine.",
+        "schema": {"type": "string"},
     },
     "Link": {"description": 'The next page, `rel="next"`.', "schema": {"type": "string"}},
 }
