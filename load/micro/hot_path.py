@@ -112,13 +112,13 @@ async def _logging_us(store: Path, directory: Path, arguments: argparse.Namespac
 
     from service.leaf_store.reader import LeafReader
     from service.protocol.engine_client import EngineClient
+    from service.settings.sections import HttpSettings
     from service.settings.telemetry import AccessLogSettings
     from service.worker.access_log.keys import KeyTexts
     from service.worker.access_log.log import AccessLog
-    from service.worker.reads.reads import ReadLimits
     from service.worker.routes.app import build_app
 
-    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), ReadLimits())
+    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), HttpSettings())
     app.reads.refresh()
     settings = AccessLogSettings(path=directory / "alone", format=arguments.access_log, rotate_s=0.001)
     log = AccessLog(settings, app.reads, KeyTexts(None), 0)
@@ -230,11 +230,11 @@ def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> Non
     from service.protocol.engine_client import EngineClient
     from service.protocol.worker_config import WorkerConfig
     from service.settings.sections import HttpSettings
-    from service.worker.process import limits_of, wrapped
+    from service.worker.process import wrapped
     from service.worker.routes.app import build_app
 
     http = HttpSettings()
-    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), limits_of(http))
+    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), http)
     _run(wrapped(app, WorkerConfig(0, store, store / "no-engine", http)), listener, started)
 
 

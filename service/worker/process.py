@@ -33,7 +33,6 @@ from service.web.server import DrainingServer
 from service.worker.access_log.keys import KeyTexts
 from service.worker.access_log.log import AccessLog
 from service.worker.access_log.logged_app import LoggedApp
-from service.worker.reads.reads import ReadLimits
 from service.worker.reports import WorkerTelemetry
 from service.worker.routes.app import build_app
 from service.worker.routes.hot import HotRoute
@@ -99,7 +98,7 @@ def _traced(app: DirectApp, tracing: "Tracing", settings: TraceSettings) -> Dire
 
 
 def _app(config: WorkerConfig, readers: Sequence[LeafReader], engines: Sequence[EngineClient]) -> HotRoute | Router:
-    limits, guarded = limits_of(config.http), config.auth is not None
+    limits, guarded = config.http, config.auth is not None
     if len(engines) == 1:
         return build_app(readers[0], engines[0], limits, config.subscriptions, guarded=guarded, adhoc=config.adhoc)
     return sharded_app(readers, engines, limits, config.subscriptions, guarded=guarded, adhoc=config.adhoc)
@@ -147,17 +146,6 @@ def waiting_of_client(config: Outside) -> int | None:
     if config.http.client_waiting_reads is not None:
         return config.http.client_waiting_reads
     return None if config.auth is None else max(1, config.http.waiting_reads // 4)
-
-
-def limits_of(http: HttpSettings) -> ReadLimits:
-    return ReadLimits(
-        read_timeout_s=http.read_timeout_s,
-        max_body_bytes=http.max_body_bytes,
-        max_keys=http.max_keys,
-        max_wait_s=http.max_wait_s,
-        waiting_reads=http.waiting_reads,
-        compress_bytes=http.compress_bytes,
-    )
 
 
 def allow_files(files: int) -> None:

@@ -22,7 +22,8 @@ from service.engine.databases.postgres.catalog import load_catalog
 from service.leaf_store.catalog import describe
 from service.leaf_store.writer import LeafWriter
 from service.protocol.engine_client import EngineClient
-from service.worker.reads.reads import ReadLimits, Reads
+from service.settings.sections import HttpSettings
+from service.worker.reads.reads import Reads
 from service.worker.reads.view_reads import ViewReads
 from service.worker.routes.documented import documented_app
 from service.worker.routes.openapi import document
@@ -52,7 +53,7 @@ def test_golden_document(database: Database, tmp_path: Path) -> None:
         for n, plan in enumerate(plans)
     ]
     writer = LeafWriter(tmp_path)
-    reads = Reads(writer.reader, EngineClient(tmp_path / "none"), ReadLimits())
+    reads = Reads(writer.reader, EngineClient(tmp_path / "none"), HttpSettings())
     app = documented_app(reads, ViewReads(reads))
     made = json.dumps(document(app, infos), indent=2, ensure_ascii=False) + "\n"
     writer.close()

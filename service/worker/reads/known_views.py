@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from dataflow.types import Position
+from service.settings.sections import HttpSettings
 from service.web.principal import Principal
 
 if TYPE_CHECKING:
-    from service.worker.reads.reads import ReadLimits, ViewRoute
+    from service.worker.reads.reads import ViewRoute
 
 
 class KnownViews(Protocol):
     """The views by which requests are parsed."""
 
     @property
-    def limits(self) -> "ReadLimits": ...
+    def limits(self) -> HttpSettings: ...
 
     @property
     def routes(self) -> "Mapping[str, ViewRoute]":

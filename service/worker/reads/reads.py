@@ -43,23 +43,6 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-#: Defaults are those of the settings.
-_HTTP = HttpSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """Limits of requests."""
-
-    read_timeout_s: float = _HTTP.read_timeout_s
-    max_body_bytes: int = _HTTP.max_body_bytes
-    max_keys: int = _HTTP.max_keys
-    max_wait_s: float = _HTTP.max_wait_s
-    waiting_reads: int = _HTTP.waiting_reads
-    #: Answers from this size on are compressed if the client accepts it; 0: never.
-    compress_bytes: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class WantedRead:
     """One read of a request."""
@@ -133,7 +116,7 @@ class ViewRoute:
 class Reads:
     """Reads of one worker. *Maintains*: `routes` has the listed views of the catalog that `refresh` saw last."""
 
-    def __init__(self, reader: LeafReader, engine: EngineClient, limits: ReadLimits) -> None:
+    def __init__(self, reader: LeafReader, engine: EngineClient, limits: HttpSettings) -> None:
         self.reader = reader
         self.limits = limits
         self.routes: dict[str, ViewRoute] = {}

@@ -2,13 +2,13 @@
 
 from service.leaf_store.reader import LeafReader
 from service.protocol.engine_client import EngineClient
-from service.settings.sections import SubscriptionSettings
+from service.settings.sections import HttpSettings, SubscriptionSettings
 from service.web.lazy_app import LazyApp
 from service.web.messages import App
 from service.worker.adhoc.queries import AnyQueries, Queries
 from service.worker.reads.batches import AnyBatches, Batches
 from service.worker.reads.known_views import KnownViews
-from service.worker.reads.reads import ReadLimits, Reads
+from service.worker.reads.reads import Reads
 from service.worker.reads.view_reads import ViewReads
 from service.worker.routes.batch_route import BatchRoute
 from service.worker.routes.hot import HotRoute
@@ -19,7 +19,7 @@ from service.worker.subscriptions.topics import Subscriptions
 def build_app(
     reader: LeafReader,
     engine: EngineClient,
-    limits: ReadLimits,
+    limits: HttpSettings,
     subscriptions: SubscriptionSettings | None = None,
     *,
     guarded: bool = False,

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataflow.types import Position
 from service.leaf_store.reader import LeafReader
 from service.protocol.engine_client import EngineClient
-from service.settings.sections import SubscriptionSettings
+from service.settings.sections import HttpSettings, SubscriptionSettings
 from service.web.messages import App
 from service.worker.adhoc.queries import Queries
 from service.worker.reads.batches import Batches
-from service.worker.reads.reads import Answers, ReadLimits, Reads, WantedRead
+from service.worker.reads.reads import Answers, Reads, WantedRead
 from service.worker.reads.view_reads import ViewReads
 from service.worker.routes.app import documented_later
 from service.worker.routes.batch_route import BatchRoute
@@ -24,7 +24,7 @@ from service.worker.subscriptions.topics import Subscriptions
 def sharded_app(
     readers: Sequence[LeafReader],
     engines: Sequence[EngineClient],
-    limits: ReadLimits,
+    limits: HttpSettings,
     subscriptions: SubscriptionSettings | None = None,
     *,
     guarded: bool = False,

@@ -26,13 +26,14 @@ from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values
 from service.protocol.engine_client import EngineClient
 from service.protocol.reads import AnswerSource
+from service.settings.sections import HttpSettings
 from service.sharding.common_version import CommonVersion, awaited, late, meet, reached
 from service.sharding.scatter import ShardPart, joined, split
 from service.web.principal import Principal
 from service.worker.reads.engine_queue import Waiting
 from service.worker.reads.notes import NOTED
 from service.worker.reads.one_shard import ShardQuestion
-from service.worker.reads.reads import Answers, ReadLimits, Reads, ViewRoute, WantedRead
+from service.worker.reads.reads import Answers, Reads, ViewRoute, WantedRead
 from service.worker.shards.placement import PlacedView, Placing
 
 #: Attempts at a common version before one shard answers.
@@ -52,7 +53,7 @@ class ShardedReads:
         self._engines = engines
 
     @property
-    def limits(self) -> ReadLimits:
+    def limits(self) -> HttpSettings:
         return self.shards[0].limits
 
     @property

@@ -7,7 +7,7 @@ import uvloop
 
 from service.ground.errors import ApiError
 from service.protocol.engine_client import EngineClient
-from service.worker.reads.reads import ReadLimits
+from service.settings.sections import HttpSettings
 from tests.service.worker.conftest import running
 
 
@@ -15,7 +15,7 @@ def test_a_request_right_after_the_connection_broke_finds_another_one(tmp_path: 
     """Neither the closed transport nor the reader's end may have been noticed yet."""
 
     async def scenario() -> None:
-        async with running(tmp_path, ReadLimits()) as service:
+        async with running(tmp_path, HttpSettings()) as service:
             for turns in range(6):
                 assert await problem(service.client) in ("", "engine_unavailable")
                 connection = service.client._connection

@@ -22,7 +22,7 @@ from service.protocol.engine_client import EngineClient
 from service.protocol.engine_requests import Report
 from service.protocol.engine_server import EngineServer
 from service.protocol.reads import AnswerSource, ReadItem, ReadReply
-from service.worker.reads.reads import ReadLimits
+from service.settings.sections import HttpSettings
 from service.worker.routes.app import build_app
 from service.worker.routes.hot import HotRoute
 from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, make_view
@@ -205,7 +205,7 @@ ROWS: dict[tuple[str, Key], list[Row]] = {
 
 
 @asynccontextmanager
-async def running(directory: Path, limits: ReadLimits) -> AsyncIterator[Service]:
+async def running(directory: Path, limits: HttpSettings) -> AsyncIterator[Service]:
     writer = LeafWriter(directory / "leaf", map_bytes=1 << 22)
     engine = Engine(writer, dict(ROWS))
     register_all(writer)
@@ -226,16 +226,16 @@ async def running(directory: Path, limits: ReadLimits) -> AsyncIterator[Service]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Runs a coroutine function of a `Service`."""
-    return runner(tmp_path, ReadLimits(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20))
+    return runner(tmp_path, HttpSettings(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20))
 
 
 @pytest.fixture
 def run_impatient(tmp_path: Path) -> Run:
     """Return `run` with a short time limit for misses."""
-    return runner(tmp_path, ReadLimits(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20))
+    return runner(tmp_path, HttpSettings(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20))
 
 
-def runner(directory: Path, limits: ReadLimits) -> Run:
+def runner(directory: Path, limits: HttpSettings) -> Run:
     def run(test: Callable[[Service], Awaitable[None]]) -> None:
         async def main() -> None:
             async with running(directory, limits) as service:

@@ -10,14 +10,15 @@ import httpx
 import pytest
 
 from dataflow.engine.effects import LeafEvict
+from service.settings.sections import HttpSettings
 from service.web.body_limit import BodyLimit
 from service.worker.reads.batches import Batches
-from service.worker.reads.reads import ReadLimits, Reads
+from service.worker.reads.reads import Reads
 from service.worker.reads.view_reads import ViewReads
 from service.worker.routes.documented import documented_app
 from tests.service.worker.conftest import AMONG_ID, AUTHOR_ID, LIST_ID, RANGE_ID, STORY_ID, Run, Service, running
 
-LIMITS = ReadLimits(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20)
+LIMITS = HttpSettings(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20)
 #: What a parameter may be given as: right, spelled otherwise, wrong.
 IDS: list[Any] = [7, 7, 8, 8, 99, "7", "07", " 7", -0, 0, -8, True, None, 7.0, 1.5, 2**62, 2**63, 10**25, "", [7], {}]
 AUTHORS: list[Any] = ["ann", "ann", "bob", "", "é", "a\0b", "%d", "x" * 300, 5, None, ["ann"], ["bob", "ann", None]]

@@ -2,7 +2,7 @@
 
 import httpx
 
-from service.worker.reads.reads import ReadLimits
+from service.settings.sections import HttpSettings
 from service.worker.reads.view_reads import not_modified
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import Run, Service
@@ -98,7 +98,7 @@ def test_what_may_be_compressed_says_so_also_when_it_is_not_modified(run: Run) -
     async def test(service: Service) -> None:
         # No answer of these views is as long as what may be around rows.
         for bytes_, varies in ((0, False), (1 << 20, False), (64, True)):
-            limits = ReadLimits(compress_bytes=bytes_)
+            limits = HttpSettings(compress_bytes=bytes_)
             transport = httpx.ASGITransport(build_app(service.engine.writer.reader, service.client, limits))
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
                 tag = (await http.get("/v1/views/story?id=7")).headers["etag"]

@@ -14,16 +14,16 @@ import pytest
 import zstandard
 
 from dataflow.engine.effects import LeafFill
+from service.settings.sections import HttpSettings
 from service.web import compression
 from service.web.compression import Compression, best_coding
 from service.web.messages import Receive, Reply, Scope, Send
-from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import AUTHOR_ID, Service, running
 from tests.service.worker.test_direct_protocol import Client, serving
 
 LEAST = 4000
-LIMITS = ReadLimits(max_body_bytes=1 << 20, max_keys=1000, compress_bytes=LEAST)
+LIMITS = HttpSettings(max_body_bytes=1 << 20, max_keys=1000, compress_bytes=LEAST)
 #: Rows of an author, for an answer of about so many bytes.
 AUTHORS = {"short": 1000, "small": 10_000, "large": 200_000}
 BATCH = json.dumps({"reads": [{"view": "stories_of", "params": {"author": "small"}}]}).encode()

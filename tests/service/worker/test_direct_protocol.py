@@ -13,18 +13,18 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.settings.sections import HttpSettings
 from service.web import bounded_protocol, direct_protocol
 from service.web.bounded_protocol import ConnectionLimits
 from service.web.deferred import DirectApp
 from service.web.direct_protocol import DirectProtocol
 from service.web.messages import Reply, Scope
 from service.worker.process import server_of
-from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import Engine, Service, running
 
 GET = b"GET /v1/views/story?id=%d HTTP/1.1\r\nhost: localhost\r\n\r\n"
-LIMITS = ReadLimits(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
+LIMITS = HttpSettings(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
 
 
 class Client:

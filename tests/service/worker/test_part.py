@@ -11,9 +11,9 @@ import pytest
 
 from dataflow.engine.effects import LeafEvict
 from service.ground.version import version_text
+from service.settings.sections import HttpSettings
 from service.web.compression import Compression
 from service.worker.reads.part import MEDIA_TYPE, PART, PartHead, read_part
-from service.worker.reads.reads import ReadLimits
 from tests.service.worker.conftest import STALE_ID, STORY_ID, Run, Service, running
 from tests.service.worker.test_batch_route import FILLED, LIMITS, RAW, request
 
@@ -189,7 +189,7 @@ def test_a_minimum_version_is_waited_for(run: Run) -> None:
 
 def test_a_part_is_not_compressed(tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path, ReadLimits(compress_bytes=100)) as service:
+        async with running(tmp_path, HttpSettings(compress_bytes=100)) as service:
             app = Compression(service.app, 100)
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:

@@ -13,7 +13,7 @@ from service.protocol.counters import ReadCounters
 from service.protocol.engine_client import MAX_UNREAD_BYTES, UNCONFIRMED_REPORTS, EngineClient
 from service.protocol.engine_requests import Report
 from service.protocol.engine_server import EngineServer
-from service.worker.reads.reads import ReadLimits
+from service.settings.sections import HttpSettings
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import STORY_ID, Engine, Run, Service, register_all, unavailable
 
@@ -296,7 +296,7 @@ def test_views_that_are_being_planned_are_not_missing(run: Run) -> None:
         writer = service.engine.writer
         await service.http.get("/v1/views/story?id=7")
         writer.reset("another")
-        new = httpx.ASGITransport(build_app(LeafReader(writer.reader.environment), service.client, ReadLimits()))
+        new = httpx.ASGITransport(build_app(LeafReader(writer.reader.environment), service.client, HttpSettings()))
         async with httpx.AsyncClient(transport=new, base_url="http://test") as http:
             check_problem(await http.get("/v1/views/story?id=7"), 503, "engine_unavailable")
             with writer.catalog_held():

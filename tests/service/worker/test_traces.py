@@ -15,15 +15,15 @@ from pydantic import ValidationError
 
 from service.ground.tracing import Tracing
 from service.protocol.engine_server import EngineServer
+from service.settings.sections import HttpSettings
 from service.settings.telemetry import TraceSettings
-from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from service.worker.traced_app import TracedApp
 from service.worker.traced_client import TracedEngineClient
 from tests.service.worker.conftest import Service, running, unavailable
 from tests.service.worker.test_direct_protocol import serving
 
-LIMITS = ReadLimits(max_body_bytes=1 << 16, max_keys=100)
+LIMITS = HttpSettings(max_body_bytes=1 << 16, max_keys=100)
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
 

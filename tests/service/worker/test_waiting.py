@@ -4,11 +4,11 @@ import asyncio
 import time
 from pathlib import Path
 
-from service.worker.reads.reads import ReadLimits
+from service.settings.sections import HttpSettings
 from tests.service.worker.conftest import Run, Service, runner
 from tests.service.worker.test_problems import check_problem
 
-LIMITS = ReadLimits(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20, max_wait_s=20.0, waiting_reads=3)
+LIMITS = HttpSettings(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20, max_wait_s=20.0, waiting_reads=3)
 
 
 def test_more_waiting_requests_than_allowed_are_refused_and_hits_are_not(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_who_gives_up_waits_no_more(run_impatient: Run) -> None:
 
 
 def test_a_client_may_wait_longer_than_the_limit_and_not_longer_than_its_own(tmp_path: Path) -> None:
-    limits = ReadLimits(read_timeout_s=0.02, max_wait_s=0.3, max_body_bytes=4096, max_keys=20)
+    limits = HttpSettings(read_timeout_s=0.02, max_wait_s=0.3, max_body_bytes=4096, max_keys=20)
 
     async def test(service: Service) -> None:
         service.engine.gate = asyncio.Event()

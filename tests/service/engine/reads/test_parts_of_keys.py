@@ -18,8 +18,9 @@ from service.engine.session import session
 from service.engine.session.runtime import Runtime
 from service.protocol.engine_client import EngineClient
 from service.protocol.reads import ReadItem, ReadReply
+from service.settings.sections import HttpSettings
 from service.settings.stack import Settings
-from service.worker.reads.reads import ReadLimits, Reads, WantedRead
+from service.worker.reads.reads import Reads, WantedRead
 from tests.fixtures.postgres import Database
 
 pytestmark = pytest.mark.postgres
@@ -58,7 +59,7 @@ class Worker:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._reads = Reads(runtime.leaf.reader, cast(EngineClient, Here(runtime)), ReadLimits(read_timeout_s=20.0))
+        self._reads = Reads(runtime.leaf.reader, cast(EngineClient, Here(runtime)), HttpSettings(read_timeout_s=20.0))
 
     async def read(self, name: str, query: str) -> tuple[list[dict[str, Any]], str | None, int]:
         """Rows, next page, and how many rows were looked up for it."""

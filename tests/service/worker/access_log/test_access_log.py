@@ -15,6 +15,7 @@ import pytest
 
 from dataflow.types import ViewId
 from service.leaf_store.catalog import NamedType, ParameterInfo, ParameterRole, ViewInfo
+from service.settings.sections import HttpSettings
 from service.settings.telemetry import AccessLogSettings
 from service.web.messages import Receive, Reply, Scope, Send
 from service.web.principal import SCOPE_KEY, Principal, Right
@@ -24,13 +25,12 @@ from service.worker.access_log.keys import LoggedKey as KeysLogged
 from service.worker.access_log.log import AccessLog
 from service.worker.access_log.logged_app import LoggedApp
 from service.worker.reads.notes import Outcome
-from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.leaf_store.sample_views import INT8, TEXT, make_view
 from tests.service.worker.conftest import Service, running
 from tests.service.worker.test_direct_protocol import Client, serving
 
-LIMITS = ReadLimits(read_timeout_s=5.0, max_body_bytes=1 << 16, max_keys=100)
+LIMITS = HttpSettings(read_timeout_s=5.0, max_body_bytes=1 << 16, max_keys=100)
 Read = dict[str, Any]
 
 

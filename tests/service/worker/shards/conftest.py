@@ -19,15 +19,15 @@ from service.leaf_store.catalog import ELSEWHERE
 from service.leaf_store.writer import LeafWriter
 from service.protocol.engine_client import EngineClient
 from service.protocol.engine_server import EngineServer
+from service.settings.sections import HttpSettings
 from service.sharding.homes import Homes
-from service.worker.reads.reads import ReadLimits
 from service.worker.shards.opened import sharded_app
 from service.worker.shards.placement import key_part
 from service.worker.shards.router import Router
 from tests.service.leaf_store.sample_views import make_view
 from tests.service.worker.conftest import ROWS, Engine, register_all
 
-LIMITS = ReadLimits(read_timeout_s=2.0, max_body_bytes=1 << 14, max_keys=50)
+LIMITS = HttpSettings(read_timeout_s=2.0, max_body_bytes=1 << 14, max_keys=50)
 HOMES = Homes(2)
 
 

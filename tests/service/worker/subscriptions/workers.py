@@ -10,8 +10,8 @@ from typing import Any
 from service.engine.session.runtime import Runtime
 from service.protocol.engine_client import EngineClient
 from service.protocol.engine_server import EngineServer
-from service.settings.sections import SubscriptionSettings
-from service.worker.reads.reads import ReadLimits, Reads, WantedRead
+from service.settings.sections import HttpSettings, SubscriptionSettings
+from service.worker.reads.reads import Reads, WantedRead
 from service.worker.subscriptions.topics import Subscription, Subscriptions
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import running, until
@@ -106,5 +106,5 @@ async def following(
 
 def worker_of(runtime: Runtime, socket: Path, settings: Mapping[str, Any]) -> Worker:
     client = EngineClient(socket)
-    reads = Reads(runtime.leaf.reader, client, ReadLimits())
+    reads = Reads(runtime.leaf.reader, client, HttpSettings())
     return Worker(reads, client, Subscriptions(reads, client, SubscriptionSettings(**settings)))
