@@ -49,7 +49,7 @@ class DebeziumStream:
         options: DebeziumOptions,
         tables: Callable[[], Mapping[str, TableLayout]],
         take_snapshot: Callable[[], Awaitable[StartSnapshot]],
-        max_transaction_rows: int = 200_000,
+        max_transaction_rows: int,
         start_timeout_s: float = 60.0,
         make_consumer: Callable[..., Any] = KafkaConsumer,
         read_identities: ReadIdentities | None = None,

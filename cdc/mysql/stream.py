@@ -57,7 +57,7 @@ class MySqlStream:
         self,
         options: Mapping[str, Any],
         tables: Callable[[], Mapping[str, TableLayout]],
-        max_transaction_rows: int = 200_000,
+        max_transaction_rows: int,
         connect_timeout_s: float = 10.0,
         reconnect_s: float = 60.0,
         silence_s: float = 30.0,

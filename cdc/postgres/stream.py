@@ -77,7 +77,7 @@ class PostgresStream:
         conninfo: str,
         publication: str,
         tables: Callable[[], Mapping[str, TableLayout]],
-        max_transaction_rows: int = 200_000,
+        max_transaction_rows: int,
         start_timeout_s: float = 60.0,
         connect_timeout_s: float = 10.0,
         silence_s: float = 30.0,

@@ -21,6 +21,7 @@ from cdc.mysql import server
 from cdc.mysql.position import position_of
 from cdc.mysql.stream import MySqlStream
 from load.micro.stream_benchmark import Reader, main, stream_seconds
+from service.settings.sections import CdcSettings
 
 _TABLE = (
     "CREATE OR REPLACE TABLE votes (id int PRIMARY KEY, story int NOT NULL, voter varchar(40), at datetime NOT NULL,"
@@ -92,7 +93,7 @@ class Bench:
 
     def read_stream(self, phase: str, profile: cProfile.Profile | None) -> float:
         self._prepare(phase)
-        stream = MySqlStream(self._options, lambda: {"bench.votes": _LAYOUT})
+        stream = MySqlStream(self._options, lambda: {"bench.votes": _LAYOUT}, CdcSettings().transaction_rows)
         return asyncio.run(
             stream_seconds(stream, "bench.votes", self._changes, lambda: position_of(*self._write(phase)), profile)
         )

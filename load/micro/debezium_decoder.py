@@ -24,6 +24,7 @@ from cdc.debezium.envelope import RecordDecoder
 from cdc.debezium.modes import Modes
 from cdc.debezium.postgres import POSTGRES
 from cdc.postgres.position import PostgresSnapshot
+from service.settings.sections import CdcSettings
 
 PREFIX = "bench"
 TABLE = "public.stories"
@@ -192,7 +193,7 @@ async def _read_all(options: Any, changes: int, result: dict[str, float]) -> Non
     async def snapshot() -> PostgresSnapshot:
         return PostgresSnapshot(1000, 1000, horizon=1000)
 
-    source = DebeziumStream(options, lambda: {TABLE: LAYOUT}, snapshot)
+    source = DebeziumStream(options, lambda: {TABLE: LAYOUT}, snapshot, CdcSettings().transaction_rows)
     await source.start()
     arguments = (options.bootstrap_servers, options.topic_prefix, changes)
     producer = multiprocessing.get_context("spawn").Process(target=_produce, args=arguments)

@@ -18,6 +18,7 @@ from cdc.change import TableLayout
 from cdc.postgres.position import parse_lsn
 from cdc.postgres.stream import PostgresStream, create_publication_sql
 from load.micro.stream_benchmark import Reader, main, stream_seconds
+from service.settings.sections import CdcSettings
 
 _TABLE = (
     "DROP TABLE IF EXISTS votes",
@@ -64,7 +65,8 @@ class Bench:
         self._execute("SET client_min_messages = warning", *_TABLE)
         if PHASES[phase][0]:
             self._execute(_ROWS.format(first=0, last=self._changes - 1))
-        stream = PostgresStream(self._url, "bench", lambda: {"public.votes": TableLayout(_COLUMNS)})
+        layouts = {"public.votes": TableLayout(_COLUMNS)}
+        stream = PostgresStream(self._url, "bench", lambda: layouts, CdcSettings().transaction_rows)
         return asyncio.run(stream_seconds(stream, "public.votes", self._changes, lambda: self._write(phase), profile))
 
     def _write(self, phase: str) -> int:

@@ -17,7 +17,7 @@ from cdc.mysql.stream import MySqlStream
 from tests.fixtures.binlogs import BinlogStream, following, options_of
 from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
 from tests.fixtures.service import until
-from tests.fixtures.streams import LIMIT_S, run
+from tests.fixtures.streams import LIMIT_S, TRANSACTION_ROWS, run
 
 pytestmark = pytest.mark.mariadb
 
@@ -299,7 +299,7 @@ def test_tls(keys: Path) -> None:
                 context = ssl.create_default_context(cafile=str(certificate))
                 context.check_hostname = False
                 stream.source = MySqlStream(
-                    {**options_of(server), "user": "private", "ssl": context}, lambda: stream.layouts
+                    {**options_of(server), "user": "private", "ssl": context}, lambda: stream.layouts, TRANSACTION_ROWS
                 )
                 await stream.source.start()
                 database.execute("INSERT INTO numbers SELECT seq FROM seq_0_to_99999")
@@ -332,7 +332,7 @@ def _refused(options: dict[str, Any]) -> StreamLost:
 
 
 async def _starts(options: dict[str, Any]) -> None:
-    source = MySqlStream(options, dict)
+    source = MySqlStream(options, dict, TRANSACTION_ROWS)
     await source.start()
     await source.close()
 

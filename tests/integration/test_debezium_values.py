@@ -20,6 +20,7 @@ from service.engine.databases.postgres.catalog import load_layouts
 from tests.fixtures.debezium import EXACT_POSTGRES, debezium_of_postgres
 from tests.fixtures.kafka import KafkaBroker
 from tests.fixtures.postgres import Database
+from tests.fixtures.streams import TRANSACTION_ROWS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 
@@ -232,7 +233,7 @@ async def stream(
     async def snapshot() -> PostgresSnapshot:
         return PostgresSnapshot(first, first, horizon=first)
 
-    source = DebeziumStream(options, lambda: layouts, snapshot)
+    source = DebeziumStream(options, lambda: layouts, snapshot, TRANSACTION_ROWS)
     taken: list[CommittedTransaction] = []
     notices: list[SchemaNotice] = []
     try:

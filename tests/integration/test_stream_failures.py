@@ -13,7 +13,7 @@ from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.publication import ensure_published
 from service.engine.upstream.results import UpstreamError
 from tests.fixtures.postgres import Database, discard_server, start_server
-from tests.fixtures.streams import LIMIT_S, PUBLICATION, Stream, run, streaming
+from tests.fixtures.streams import LIMIT_S, PUBLICATION, TRANSACTION_ROWS, Stream, run, streaming
 
 pytestmark = pytest.mark.postgres
 
@@ -21,7 +21,7 @@ SECRET = "s3cr3t-w0rd"
 
 
 async def _start(url: str, **options: float) -> StreamLost:
-    source = PostgresStream(url, PUBLICATION, dict, **options)  # type: ignore[arg-type]
+    source = PostgresStream(url, PUBLICATION, dict, TRANSACTION_ROWS, **options)  # type: ignore[arg-type]
     with pytest.raises(StreamLost) as lost:
         await source.start()
     await source.close()

@@ -70,6 +70,7 @@ class World:
             options,
             lambda: self.tables,
             self.snapshot,
+            1_000,
             make_consumer=self.cluster.consumer,
             read_identities=self.identities,
         )
