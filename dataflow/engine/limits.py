@@ -7,13 +7,13 @@ from dataflow.types import Key
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one engine."""
+    """Limits of one engine. A service replaces those that are settings (`service.engine.session.session.limits_of`)."""
 
     #: Lookups upstream at the same time; more wait their turn (a cold start must not flatten the upstream). One table
     #: has two thirds of them at most: while it is locked, or slow, others are looked up.
     lookups_in_flight: int = 16
     #: Keys in one lookup.
-    lookup_keys: int = 500
+    lookup_keys: int = 256
     #: Rows that the ring may hold before the oldest lookups are abandoned and issued again.
     ring_rows: int = 500_000
     #: Rows under one key of a partial materialization; above it, reads of the key are forwarded.
@@ -25,8 +25,9 @@ class Limits:
     #: Tuples of a parametric chain's values that one row of its table is looked at with (`parametric_rows`), for each
     #: way in which keys are covered; beyond, those that were covered first are forgotten when a row comes.
     active_tuples: int = 1_000
-    #: What is kept whole and has more rows below it than this is derived slice by slice.
-    derive_rows: int = 5_000
+    #: Rows of a union's inputs, or of a join's driving input, from which a full materialization is derived in slices;
+    #: fewer are derived in one step, with all their combinations.
+    derive_rows: int = 1_000
     #: About how many bytes one `EvictSome` forgets at most, and one key more.
     evict_bytes: int = 1 << 20
     #: Keys that are filled at the same time although their readers were answered by the upstream meanwhile.

@@ -51,9 +51,6 @@ from service.settings.stack import Settings
 
 log = structlog.get_logger()
 
-#: Joins driven by fewer rows than this are derived in one step, with all their combinations.
-_DERIVE_ROWS = 1000
-
 
 @dataclass(slots=True)
 class Parts:
@@ -300,7 +297,6 @@ def limits_of(settings: Settings) -> Limits:
         lookup_keys=settings.upstream.lookup_keys,
         key_rows=settings.upstream.limit_rows,
         key_rows_bytes=settings.upstream.limit_bytes,
-        derive_rows=_DERIVE_ROWS,
     )
 
 
