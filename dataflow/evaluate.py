@@ -17,7 +17,7 @@ from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import array_operations, arrays, comparison, json_building, logic, mysql_numbers
+from dataflow.functions import array_operations, arrays, comparison, json_constructors, logic, mysql_numbers
 from dataflow.functions.casts import cast_function
 from dataflow.functions.compiler import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
@@ -212,7 +212,7 @@ def _array_to_string(call: Call, compile_: Compile) -> Function:
 _COMPILERS: dict[str, Compiler] = {
     **comparison.COMPILERS,
     **logic.COMPILERS,
-    **json_building.COMPILERS,
+    **json_constructors.COMPILERS,
     **array_operations.COMPILERS,
     **mysql_numbers.COMPILERS,
     "like": _like,

@@ -5,7 +5,7 @@ A list's columns are its argument, further arguments and ORDER BY expressions, e
 (all of it, if there is none) the columns' texts decide, so that a list depends on its rows alone. DISTINCT without
 ORDER BY sorts by the arguments, as the upstream happens to do.
 
-Not here: how values are written in arrays and JSON (`functions.arrays`, `functions.json_building`).
+Not here: how values are written in arrays and JSON (`functions.arrays`, `functions.json_constructors`).
 """
 
 from bisect import bisect_left, insort
@@ -15,7 +15,7 @@ from sys import getsizeof
 from dataflow.bounds import bounded
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
-from dataflow.functions.json_building import json_key, json_text, jsonb_object, jsonb_text, plain
+from dataflow.functions.json_constructors import json_key, json_text, jsonb_object, jsonb_text, plain
 from dataflow.json_documents import quoted
 from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm

@@ -4,9 +4,9 @@ from dataflow.lookups.mysql.render import quote
 from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.expressions.scope import Caseless
 from dataflow.sql.mysql.aggregates import NAMES, aggregate_call, aggregate_value, inner, window_value
+from dataflow.sql.mysql.column_names import column_name, having
 from dataflow.sql.mysql.expressions import BINDERS
 from dataflow.sql.mysql.grammar import GRAMMAR
-from dataflow.sql.mysql.naming import column_name, having
 from dataflow.sql.mysql.values import condition, parameter, same_type, value
 
 MYSQL = Dialect(

@@ -4,9 +4,9 @@ from dataflow.plan.render import quote
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.postgres.aggregates import NAMES, aggregate_call
+from dataflow.sql.postgres.column_names import column_name
 from dataflow.sql.postgres.expressions import BINDERS
 from dataflow.sql.postgres.grammar import GRAMMAR
-from dataflow.sql.postgres.naming import column_name
 
 POSTGRES = Dialect(
     grammar=GRAMMAR,

@@ -10,7 +10,7 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES, compile_scalar
 from dataflow.functions.casts import castable
 from dataflow.functions.comparison import OPERATORS
-from dataflow.functions.json_building import json_key
+from dataflow.functions.json_constructors import json_key
 from dataflow.functions.signature import Signature
 from dataflow.plan.render import render
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar

@@ -6,7 +6,7 @@ import pytest
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import compile_scalar
-from dataflow.functions.json_building import COMPILERS
+from dataflow.functions.json_constructors import COMPILERS
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
 from tests.dataflow.ops.server_texts import texts
