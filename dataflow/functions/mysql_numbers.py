@@ -10,6 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from dataflow import arithmetic, numeric
+from dataflow.errors import EvaluationError
 from dataflow.functions.compiler import Compile, Compiler, Function
 from dataflow.functions.signature import Table, signature
 from dataflow.scalar import Call
@@ -17,6 +18,8 @@ from dataflow.schema import SqlType
 from dataflow.types import Row, Value
 
 _GROUP = 9
+#: Of a DECIMAL. The servers cut one of more where they store it.
+_MAX_DIGITS = 65
 _SCALE = re.compile(r"\(\d+,(\d+)\)")
 
 
@@ -60,7 +63,12 @@ def _divide(call: Call, compile_: Compile) -> Function:
         if a is None or b is None:
             return None
         divisor = numeric.parse(b)
-        return divided(numeric.parse(a), divisor, scale) if divisor else None
+        if not divisor:
+            return None
+        quotient = divided(numeric.parse(a), divisor, scale)
+        if len(quotient) > _MAX_DIGITS:
+            raise EvaluationError("not computed: a quotient of so many digits")
+        return quotient
 
     return function
 

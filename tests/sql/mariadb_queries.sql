@@ -48,6 +48,8 @@ SELECT id, price / 3 * 3, (score / 3) + 1, 1 / 3 * 3, 2 / 3 * 3 FROM stories;
 SELECT id FROM stories WHERE score / 3 = 1 / 3 OR price / 3 > 0.3333;
 SELECT id, IF(score > 1, score / 3, 0), COALESCE(price / 3, 1) FROM stories;
 SELECT id, ABS(score), ABS(price), ABS(-2), MOD(score, 2) FROM stories;
+SELECT SUM(price * price * price * (1 - weight)) / SUM(price * weight) AS q FROM stories JOIN comments USING (id);
+SELECT author_id, 100.00 * SUM(IF(score > 1, price * price * weight, 0)) / SUM(price * weight) AS q FROM stories JOIN comments USING (id) GROUP BY author_id HAVING q > 1 OR q < 0;
 
 -- texts
 SELECT id, LOWER(title), UPPER(title), LCASE(body), UCASE(CONCAT(title, 'é')) FROM stories JOIN comments USING (id);

@@ -93,7 +93,7 @@ def quotient(left: Scalar, right: Scalar) -> Scalar:
     precision, scale = p1 - s1 + s2 + s1 + INCREMENT, s1 + INCREMENT
     left, right = unprinted(left), unprinted(right)
     inner = quotient_scale(digits(left.type)[1], digits(right.type)[1], INCREMENT)
-    if scale > MAX_SCALE or inner > MAX_SCALE or precision > MAX_PRECISION:
+    if scale > MAX_SCALE or inner > MAX_SCALE:
         raise UnsupportedQuery("/ of numbers of so many digits is not on the list of exact functions.")
     return printed(folded(Call("divide", (left, right), decimal(MAX_PRECISION, inner))), precision, scale)
 
