@@ -1,6 +1,7 @@
 """UNION, INTERSECT and EXCEPT of two lowered queries.
 
 UNION ALL is a `Union`; UNION groups it by all columns; INTERSECT and EXCEPT count each group's rows of either side.
+INTERSECT ALL and EXCEPT ALL do so after equal rows of a side were numbered, which makes them different.
 
 *Invariants*: a parameter is a column of the union, which every branch has: what a key sees of a branch is what the
 upstream sees of it with that value.
@@ -13,7 +14,19 @@ from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import BOOL, INT4, INT8, equality
-from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Chain, Source, Union, column_types
+from dataflow.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Block,
+    Chain,
+    Frame,
+    Source,
+    Union,
+    Window,
+    WindowCall,
+    column_types,
+)
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 from dataflow.sql.clauses import Lowered, comparable_group, rows_of
@@ -50,20 +63,23 @@ def combined(node: exp.SetOperation, left: Lowered, right: Lowered, catalog: Cat
 
 
 def _combined(node: exp.SetOperation, aligned: _Aligned) -> Source:
-    if isinstance(node, exp.Union) and not node.args.get("distinct"):
+    distinct = node.args.get("distinct")
+    if isinstance(node, exp.Union) and not distinct:
         return Union(aligned.sides)
     _check_distinct(node, aligned)
     if isinstance(node, exp.Union):
         return _distinct(Union(aligned.sides))
-    return _counted(aligned.sides, except_=isinstance(node, exp.Except))
+    if distinct:
+        return _counted(aligned.sides, except_=isinstance(node, exp.Except))
+    first, second = map(_numbered, aligned.sides)
+    rows = rows_of(_counted((first, second), except_=isinstance(node, exp.Except)))
+    return rows.block(rows.columns()[:-1])
 
 
 def _check(node: exp.SetOperation, left: Lowered, right: Lowered) -> None:
     name = node.key.upper()
     if any(v for k, v in node.args.items() if k in ("by_name", "side", "kind", "on")):
         raise UnsupportedQuery(f"{name} by name is not PostgreSQL's.", span_of(node))
-    if not isinstance(node, exp.Union) and not node.args.get("distinct"):
-        raise UnsupportedQuery(f"{name} ALL is not kept up to date.", span_of(node))
     if len(left.outputs) != len(right.outputs):
         raise InvalidQuery(
             f"Both sides of {name} must show the same number of columns, not {len(left.outputs)} and"
@@ -197,6 +213,13 @@ def _counted(sides: tuple[Source, Source], *, except_: bool) -> Block:
     other = equality(theirs, _ZERO) if except_ else Call(">", (theirs, _ZERO), BOOL)
     kept = replace(rows, conjuncts=(Call(">", (ours, _ZERO), BOOL), other))
     return kept.block(rows.columns()[:width])
+
+
+def _numbered(side: Source) -> Block:
+    """The rows of a side, equal ones numbered from 1 on."""
+    number = WindowCall("row_number", (), (), Frame(), INT8)
+    rows = rows_of(Window(side, tuple(range(len(column_types(side)))), (number,)))
+    return rows.block(rows.columns())
 
 
 def _tagged(side: Source, tag: str) -> Source:

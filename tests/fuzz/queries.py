@@ -10,6 +10,9 @@ from random import Random
 from tests.fuzz.dialect import BOOL, INT, JOINS, SAME, TEXT, Dialect
 from tests.fuzz.expressions import Expressions, Named
 
+#: The most usual ones several times.
+_SET_OPERATIONS = ("UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
+
 
 @dataclass(slots=True)
 class Query:
@@ -215,7 +218,7 @@ class QueryGenerator:
         branches = [self._branch(kinds, depth - 1) for _ in range(rng.choice((2, 2, 3)))]
         sql = branches[0]
         for branch in branches[1:]:
-            sql += f" {rng.choice(('UNION ALL', 'UNION ALL', 'UNION', 'INTERSECT', 'EXCEPT'))} {branch}"
+            sql += f" {rng.choice(_SET_OPERATIONS)} {branch}"
         return sql, self._dialect.any_of_equal(kinds)
 
     def _branch(self, kinds: list[str], depth: int) -> str:

@@ -176,6 +176,12 @@ SELECT id FROM users UNION ALL SELECT id FROM stories INTERSECT SELECT story_id 
 (SELECT id FROM users UNION ALL SELECT id FROM stories) INTERSECT SELECT story_id FROM votes;
 SELECT id FROM users EXCEPT SELECT user_id FROM votes UNION ALL SELECT user_id FROM comments;
 SELECT id FROM users EXCEPT (SELECT user_id FROM votes UNION SELECT user_id FROM comments);
+SELECT author_id FROM stories EXCEPT ALL SELECT user_id FROM votes;
+SELECT user_id FROM comments INTERSECT ALL SELECT user_id FROM votes;
+SELECT score, author_id FROM stories WHERE author_id = :u EXCEPT ALL SELECT parent_id, user_id FROM comments WHERE user_id = :u;
+SELECT price FROM stories INTERSECT ALL SELECT weight FROM comments;
+SELECT user_id FROM comments EXCEPT ALL (SELECT user_id FROM votes INTERSECT ALL SELECT author_id FROM stories);
+SELECT x.user_id, count(*) FROM (SELECT user_id FROM votes EXCEPT ALL SELECT user_id FROM comments) x GROUP BY 1;
 (SELECT id FROM stories ORDER BY score DESC NULLS LAST, id LIMIT 2) UNION ALL (SELECT id FROM comments ORDER BY id OFFSET 1) ORDER BY 1;
 SELECT d.id, u.name FROM (SELECT author_id AS id FROM stories UNION SELECT user_id FROM comments) d JOIN users u ON u.id = d.id WHERE d.id = :u;
 WITH acts AS (SELECT id AS story, author_id AS who FROM stories UNION ALL SELECT story_id, user_id FROM comments) SELECT who, COUNT(*) FROM acts GROUP BY who;

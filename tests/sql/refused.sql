@@ -300,9 +300,6 @@ SELECT lag(title) IGNORE NULLS OVER (ORDER BY id) FROM stories
 SELECT ntile(:n) OVER (ORDER BY id) FROM stories
 --> unsupported at [:n]: The parameter :n is no key, list or range of a column, and what stands beside it does not tell its type. Write it in a condition like `column = :n`, or as a cast to its type.
 
-SELECT id FROM stories INTERSECT ALL SELECT story_id FROM votes
---> unsupported at [id FROM stories INTERSECT ALL SELECT story_id FROM votes]: INTERSECT ALL is not kept up to date.
-
 SELECT id FROM stories WHERE author IN (:x) UNION SELECT story_id FROM votes WHERE user_id IN (:x)
 --> unsupported at [:x]: The parameter :x is a list or a range over a column that UNION does not show: rows of several keys would be taken together.
 
