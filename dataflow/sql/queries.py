@@ -47,15 +47,15 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def lower_derived(node: exp.Expr, environment: Environment) -> Derived:
-    """A query in FROM or WITH."""
-    lowered = lower_query(node, environment)
+def lower_derived(node: exp.Expr, environment: Environment, *, ordered: bool = False) -> Derived:
+    """A query in FROM, WITH or an expression."""
+    lowered = lower_query(node, environment, SelectClauses(ordered=ordered))
     types = column_types(lowered.relation)
     columns = tuple((output, column, types[column]) for output, column in lowered.outputs)
     if lowered.scalar and lowered.parameters:
         relation, default = grouped_by_parameters(lowered)
         return Derived(relation, columns, lowered.parameters, default is not None, default)
-    return Derived(lowered.relation, columns, lowered.parameters, one_row(lowered))
+    return Derived(lowered.relation, columns, lowered.parameters, one_row(lowered), order=lowered.order)
 
 
 # --- UNION, INTERSECT, EXCEPT ---------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def _lower_set_operation(node: Any, environment: Environment, use: SelectClauses
     limit = Limit.of(node)
     if limit.given and (limit.ties or not use.top):
         rows, above = limited(rows, above, limit)
-    return finished(rows, above, scalar=lowered.scalar, ordered=use.top, keyless=lowered.keyless)
+    return finished(rows, above, scalar=lowered.scalar, ordered=use.top or use.ordered, keyless=lowered.keyless)
 
 
 def _sorted(term: Any, outputs: tuple[Output, ...]) -> Sorted:

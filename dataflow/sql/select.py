@@ -57,6 +57,8 @@ class SelectClauses:
     top: bool = False
     #: Constants of no type keep none: a UNION decides it.
     unsettled: bool = False
+    #: The order of its rows matters, although it is no view.
+    ordered: bool = False
 
 
 PLAIN = SelectClauses()
@@ -153,7 +155,7 @@ class SelectLowering:
         limit = Limit.of(self._select)
         if limit.given and (limit.ties or not self._use.top):
             rows, above = limited(rows, above, limit)
-        return finished(rows, above, scalar=scalar, ordered=self._use.top)
+        return finished(rows, above, scalar=scalar, ordered=self._use.top or self._use.ordered)
 
     def _plain(self, above: Above) -> tuple[Rows, Above]:
         """Without GROUP BY."""

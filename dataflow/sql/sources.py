@@ -3,13 +3,14 @@
 Not here: joining them (`from_clause`), what a query means (`queries`, handed in as a function).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.plan.nodes import Relation
+from dataflow.plan.nodes import OrderTerm, Relation
 from dataflow.schema import Catalog, SqlType, UpstreamView
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around
@@ -33,10 +34,15 @@ class Derived:
     one_row: bool = False
     #: With `one_row` and parameters: the relation's row where it has none.
     default: Row | None = None
+    #: The order of its rows, where it was asked for.
+    order: tuple[OrderTerm, ...] = ()
 
 
-#: Lowers a query in FROM or in an expression; what it may name comes with it.
-LowerDerived = Callable[[exp.Expr, "Environment"], Derived]
+class LowerDerived(Protocol):
+    """Lowers a query in FROM or in an expression."""
+
+    def __call__(self, node: exp.Expr, environment: "Environment", *, ordered: bool = False) -> Derived:
+        """The query's meaning; `environment` is what it may name. `ordered`: the order of its rows matters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Subqueries in expressions, decorrelated: each becomes an input of the block that computes the expression.
 
 EXISTS, IN and ``= ANY`` look for a row of the different values that the subquery has; NOT IN and other quantifiers also
-count rows and NULLs. A value is the one row that the subquery has, or the default of an aggregate without GROUP BY.
+count rows and NULLs. A value is the one row that the subquery has, or the default of an aggregate without GROUP BY;
+ARRAY is an aggregate of all its rows.
 Where only TRUE matters the plan rules make the left input an inner one: a semijoin.
 
 Not here: names in a subquery (`correlation`), joins of the inputs (`loose_block`), syntax (`subquery_forms`).
@@ -21,6 +22,7 @@ from dataflow.plan.nodes import (
     AggregateFunction,
     Block,
     BlockInput,
+    CallOrder,
     Chain,
     Relation,
     Source,
@@ -36,9 +38,15 @@ from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around, proper
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
-from dataflow.sql.expressions.cast_types import UNKNOWN
+from dataflow.sql.expressions.cast_types import UNKNOWN, array_of
 from dataflow.sql.expressions.scope import Scope
-from dataflow.sql.expressions.subquery_forms import ExistsForm, QuantifiedForm, only_truth_matters, subquery_form
+from dataflow.sql.expressions.subquery_forms import (
+    ArrayForm,
+    ExistsForm,
+    QuantifiedForm,
+    only_truth_matters,
+    subquery_form,
+)
 from dataflow.sql.sources import Derived, Environment
 from dataflow.sql.syntax.spans import span_of
 
@@ -95,12 +103,14 @@ class Subqueries:
             return self._exists(form.query, binder.scope)
         if isinstance(form, QuantifiedForm):
             return self._quantified(form, node, binder)
+        if isinstance(form, ArrayForm):
+            return self._array(form.query, binder.scope)
         assert form is not None
         return self._value(form.query, binder.scope)
 
-    def _lower(self, query: exp.Expr, scope: Scope) -> _Subquery:
+    def _lower(self, query: exp.Expr, scope: Scope, *, ordered: bool = False) -> _Subquery:
         around = self._target.around(scope)
-        derived = self._environment.lower(query, self._environment.within(around, query))
+        derived = self._environment.lower(query, self._environment.within(around, query), ordered=ordered)
         for p in derived.parameters:
             if not p.single:
                 raise _several(p)
@@ -253,6 +263,26 @@ class Subqueries:
         return never_null(subquery.derived.relation, member.index, self._catalog)
 
     # Values
+
+    def _array(self, query: exp.Expr, scope: Scope) -> Scalar:
+        """``ARRAY(query)``: the aggregate of the subquery's rows, empty where there are none."""
+        subquery = self._lower(query, scope, ordered=True)
+        derived = subquery.derived
+        if len(derived.columns) != 1:
+            raise InvalidQuery("ARRAY takes a query of one column.", span_of(query))
+        ((_, place, element),) = derived.columns
+        if element.kind == "array":
+            raise UnsupportedQuery("Arrays of arrays are not kept up to date.", span_of(query))
+        if derived.one_row:
+            return functions.array(self._row(subquery, query))
+        types = column_types(derived.relation)
+        order = [
+            CallOrder(functions.sortable(ColumnRef(term.column, types[term.column])), term.descending, term.nulls_first)
+            for term in derived.order
+        ]
+        result = array_of(functions.plain_type(element))
+        call = AggregateCall(AggregateFunction.ARRAY_AGG, ColumnRef(place, element), result, order=tuple(order))
+        return Call("coalesce", (*self._counted(subquery, [call]), Literal("{}", result)), result)
 
     def _value(self, query: exp.Expr, scope: Scope) -> Scalar:
         subquery = self._lower(query, scope)

@@ -129,5 +129,6 @@ POSTGRES = Dialect(
         (f"sum({{n}}) OVER ({{partition}}ORDER BY {{total}} {_ROWS})", NUM),
     ),
     terms=("{n}", "{n}", "{n} DESC", "{n} DESC NULLS LAST", "{n} NULLS FIRST"),
+    lists=("cardinality(ARRAY({query}))", "(ARRAY({query}))[1]"),
     options=dict.fromkeys(_KINDS, "any"),
 )

@@ -241,6 +241,9 @@ class QueryGenerator:
         if kind == INT:
             call = rng.choice(("count(*)", f"max({rng.choice(numbers)})", f"sum({rng.choice(numbers)})"))
             condition = f"{correlated}{extra}" if rng.random() < 0.8 else f"true{extra}"
+            if self._dialect.lists and rng.random() < 0.3:
+                query = f"SELECT {rng.choice(numbers)} FROM {table} {alias} WHERE {condition} ORDER BY 1"
+                return rng.choice(self._dialect.lists).format(query=query)
             return f"(SELECT {call} FROM {table} {alias} WHERE {condition})"
         if rng.random() < 0.5 or not matching:
             word = rng.choice(("EXISTS", "NOT EXISTS"))

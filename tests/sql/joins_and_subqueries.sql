@@ -219,3 +219,10 @@ SELECT * FROM voted WHERE story_id = :s;
 SELECT s.title, v.votes FROM stories s LEFT JOIN voted v ON v.story_id = s.id WHERE s.author_id = :a;
 SELECT p.id, p.name, w.votes FROM popular p JOIN public.voted w ON w.story_id = p.id;
 SELECT u.id FROM users u WHERE u.id NOT IN (SELECT author FROM popular WHERE author IS NOT NULL);
+
+-- ARRAY of a subquery
+SELECT s.id, ARRAY(SELECT c.id FROM comments c WHERE c.story_id = s.id ORDER BY c.id DESC) FROM stories s;
+SELECT s.id, ARRAY(SELECT v.user_id FROM votes v WHERE v.story_id = s.id ORDER BY v.value DESC, v.user_id LIMIT 2) AS x FROM stories s WHERE s.id = :id;
+SELECT s.id, ARRAY(SELECT v.user_id FROM votes v ORDER BY 1, v.story_id) FROM stories s WHERE s.author_id = :a;
+SELECT s.id FROM stories s WHERE 1 = ANY (ARRAY(SELECT v.value FROM votes v WHERE v.story_id = s.id));
+SELECT s.id, ARRAY(SELECT count(*) FROM votes v WHERE v.story_id = s.id) AS x FROM stories s WHERE s.id = :id;

@@ -440,3 +440,9 @@ SELECT (SELECT max(score) FROM stories WHERE score < :n) AS best
 
 SELECT id FROM stories WHERE score = :n UNION ALL SELECT story_id FROM votes WHERE value = :n AND user_id = :me
 --> unsupported: No route leads to the one row that an aggregate without GROUP BY has for any key.
+
+SELECT s.id, ARRAY(SELECT array_agg(c.id) FROM comments c WHERE c.story_id = s.id) FROM stories s
+--> unsupported at [array_agg(c.id) FROM comments c WHERE c.story_id = s.id]: Arrays of arrays are not kept up to date.
+
+SELECT s.id, ARRAY(SELECT c.id, c.body FROM comments c WHERE c.story_id = s.id) FROM stories s
+--> invalid at [c.id, c.body FROM comments c WHERE c.story_id = s.id]: ARRAY takes a query of one column.

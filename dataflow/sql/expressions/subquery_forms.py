@@ -42,7 +42,14 @@ class ScalarForm:
     query: exp.Expr
 
 
-Form = ExistsForm | QuantifiedForm | ScalarForm
+@dataclass(frozen=True, slots=True)
+class ArrayForm:
+    """``ARRAY(query)``: the values of all rows, in the query's order."""
+
+    query: exp.Expr
+
+
+Form = ExistsForm | QuantifiedForm | ScalarForm | ArrayForm
 
 
 def subquery_form(node: Any) -> Form | None:
@@ -56,6 +63,10 @@ def subquery_form(node: Any) -> Form | None:
         if isinstance(query, exp.Query):
             operator = _OPERATORS[type(node)]
             return QuantifiedForm(node.this, operator, isinstance(node.expression, exp.All), query)
+    if isinstance(node, exp.Array) and len(node.expressions) == 1:
+        (query,) = node.expressions
+        if isinstance(query, exp.Select | exp.SetOperation):
+            return ArrayForm(query)
     if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
         return ScalarForm(_query(node))
     return None
