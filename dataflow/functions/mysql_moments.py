@@ -156,6 +156,27 @@ def _difference(unit: int) -> Callable[[str, str], Value]:
     return function
 
 
+def _months_between(unit: int) -> Callable[[str, str], Value]:
+    """TIMESTAMPDIFF in whole `unit` months: a month is over on its day, at its time."""
+
+    def function(left: str, right: str) -> Value:
+        if _days(left) is None or _days(right) is None:
+            return None
+        first, last = (_month_and_rest(text) for text in (left, right))
+        sign = 1
+        if last < first:
+            first, last, sign = last, first, -1
+        months = last[0] - first[0] - (last[1:] < first[1:])
+        return str(sign * (months // unit))
+
+    return function
+
+
+def _month_and_rest(text: str) -> tuple[int, int, int]:
+    """Months since the year 0, the day in it and the time of day."""
+    return int(text[:4]) * 12 + int(text[5:7]), int(text[8:10]), _clock(text)[0]
+
+
 # --- DATE_FORMAT ----------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +251,7 @@ MYSQL_MOMENTS: Table = {
         f"TIMESTAMPDIFF {unit}": _of_two(_difference(size))
         for unit, size in {**_CLOCK_UNITS, **{u: n * _DAY_US for u, n in _DAYS_UNITS.items()}}.items()
     },
+    **{f"TIMESTAMPDIFF {unit}": _of_two(_months_between(size)) for unit, size in _MONTHS_UNITS.items()},
 }
 
 __all__ = ["MYSQL_MOMENTS", "UNITS", "format_tokens"]

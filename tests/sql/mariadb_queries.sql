@@ -50,6 +50,8 @@ SELECT id, IF(score > 1, score / 3, 0), COALESCE(price / 3, 1) FROM stories;
 SELECT id, ABS(score), ABS(price), ABS(-2), MOD(score, 2) FROM stories;
 SELECT SUM(price * price * price * (1 - weight)) / SUM(price * weight) AS q FROM stories JOIN comments USING (id);
 SELECT author_id, 100.00 * SUM(IF(score > 1, price * price * weight, 0)) / SUM(price * weight) AS q FROM stories JOIN comments USING (id) GROUP BY author_id HAVING q > 1 OR q < 0;
+SELECT id, FIELD(score, 2, 0, 2), FIELD(title, 'b', 'A', 'ab', ''), FIELD(title, NULL, 'a') FROM stories;
+SELECT id, title FROM stories ORDER BY FIELD(title, 'b', 'a') DESC, id;
 
 -- texts
 SELECT id, LOWER(title), UPPER(title), LCASE(body), UCASE(CONCAT(title, 'é')) FROM stories JOIN comments USING (id);
@@ -76,7 +78,8 @@ SELECT id, DAYOFWEEK(at), WEEKDAY(at), DAYOFYEAR(at), TO_DAYS(at), LAST_DAY(at),
 SELECT id, DATE_FORMAT(at, '%Y-%m-%d %H:%i:%s|%y %c %e %k %h %I %l %S %p %T %r %%'), DATE_FORMAT(stamp, '%Y/%m'), DATE_FORMAT(at, 'x') FROM comments JOIN kinds USING (id);
 SELECT day, day + INTERVAL 1 DAY, day - INTERVAL 1 MONTH, day + INTERVAL '2' YEAR, DATE_ADD(day, INTERVAL 3 WEEK), DATE_SUB(day, INTERVAL 1 QUARTER), day + INTERVAL -1 DAY, day + INTERVAL 90 MINUTE, day + INTERVAL 99999 YEAR FROM tags;
 SELECT id, at + INTERVAL 1 HOUR, at - INTERVAL 61 SECOND, at + INTERVAL user_id MONTH, ADDDATE(at, INTERVAL 1 DAY), SUBDATE(at, INTERVAL 31 DAY), stamp + INTERVAL 1 YEAR, stamp - INTERVAL 5 MINUTE FROM comments JOIN kinds USING (id);
-SELECT id, DATEDIFF(at, day), TIMESTAMPDIFF(SECOND, day, at), TIMESTAMPDIFF(HOUR, at, stamp), TIMESTAMPDIFF(DAY, stamp, at), TIMESTAMPDIFF(MINUTE, at, day), TIMESTAMPDIFF(WEEK, day, stamp) FROM comments JOIN tags USING (story_id) JOIN kinds USING (id);
+SELECT id, DATEDIFF(at, day), TIMESTAMPDIFF(SECOND, day, at), TIMESTAMPDIFF(HOUR, at, stamp), TIMESTAMPDIFF(DAY, stamp, at), TIMESTAMPDIFF(MINUTE, at, day), TIMESTAMPDIFF(WEEK, day, stamp), TIMESTAMPDIFF(MONTH, at, day), TIMESTAMPDIFF(YEAR, day, stamp), TIMESTAMPDIFF(QUARTER, stamp, at) FROM comments JOIN tags USING (story_id) JOIN kinds USING (id);
+SELECT id, DATEDIFF(at, '2024-03-01'), TIMESTAMPDIFF(MONTH, '2023-12-31', at), TIMESTAMPDIFF(YEAR, at, '2024-05-31'), TIMESTAMPDIFF(HOUR, '2024-01-01', at) FROM comments;
 SELECT id FROM comments WHERE at >= DATE '2024-01-01' AND at < DATE '2024-01-01' + INTERVAL 6 MONTH;
 SELECT story_id FROM tags WHERE day = DATE '2024-02-29' - INTERVAL 0 DAY OR day > DATE '2024-03-01';
 SELECT id FROM comments WHERE DATE(at) = :day;

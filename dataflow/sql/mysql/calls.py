@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dataflow.errors import UnsupportedQuery
-from dataflow.plan.expressions import INT8, TRUE
+from dataflow.plan.expressions import INT4, INT8, TRUE
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
@@ -92,6 +92,21 @@ def _nullif(parts: Sequence[Scalar]) -> Scalar:
     return Call("nullif", compared.arguments, first.type)
 
 
+def _field(parts: Sequence[Scalar]) -> Scalar:
+    """FIELD: the place of the first value among the others, 0 if it is none of them."""
+    subject, *others = parts
+    if subject.type.is_integer:
+        subject = arithmetic.operand(subject, "FIELD")
+    whole = subject.type.is_integer and all(isinstance(p, Literal) and p.type.is_integer for p in others)
+    texts_only = subject.type.is_string and all(isinstance(p, Literal) and p.type == UNKNOWN for p in others)
+    if isinstance(subject, Literal) or not (whole or texts_only):
+        raise UnsupportedQuery("FIELD of anything but a column and constants is not on the list of exact functions.")
+    places = [
+        (values.comparison("=", subject, other), Literal(str(place), INT4)) for place, other in enumerate(others, 1)
+    ]
+    return functions.case(places, Literal("0", INT4))
+
+
 def _is_null(parts: Sequence[Scalar]) -> Scalar:
     return Call("is null", (values.value(values.unprinted(parts[0])),), TRUE.type)
 
@@ -120,6 +135,7 @@ _FUNCTIONS: dict[str, tuple[int, int, texts.Compute]] = {
     "ifnull": _of(2, 2, coalesce),
     "nvl": _of(2, 2, coalesce),
     "nullif": _of(2, 2, _nullif),
+    "field": _of(2, 100, _field),
     "isnull": _of(1, 1, _is_null),
     "abs": _of(1, 1, _abs),
     "mod": _of(2, 2, lambda parts: arithmetic.binary("%", *parts)),

@@ -23,6 +23,8 @@ from dataflow.types.mysql_dates import DATE, DATETIME, TIMESTAMP
 
 _DATE = SqlType(DATE, "date")
 _FIELDS = ("YEAR", "MONTH", "DAYOFMONTH", "HOUR", "MINUTE", "SECOND", "QUARTER")
+#: Without zeros for what is missing, which settings of the server refuse.
+_WRITTEN_DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
 _WRITTEN_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.(\d{1,6}))?")
 _WHOLE = re.compile(r"-?\d{1,9}")
 
@@ -36,6 +38,19 @@ def _moment(what: str, part: Scalar) -> Scalar:
 def _of_moments(name: str, result: SqlType) -> Compute:
     def compute(parts: Sequence[Scalar], _: SqlType) -> Scalar:
         return called(name, [_moment(name, part) for part in parts], result)
+
+    return compute
+
+
+def _difference(name: str) -> Compute:
+    """The difference of two moments. A constant text that is a date is that date here, unlike where a time could be."""
+
+    def written(part: Scalar) -> Scalar:
+        date = isinstance(part, Literal) and part.type == UNKNOWN and _WRITTEN_DATE.fullmatch(part.value or "")
+        return functions.typed(part, _DATE) if date else part
+
+    def compute(parts: Sequence[Scalar], text: SqlType) -> Scalar:
+        return _of_moments(name, INT8)([written(part) for part in parts], text)
 
     return compute
 
@@ -90,7 +105,7 @@ def difference(binder: Binder, node: Any) -> Scalar:
     name = f"TIMESTAMPDIFF {unit}"
     if name not in MYSQL_MOMENTS:
         raise UnsupportedQuery(f"{name.strip()} is not on the list of exact functions.")
-    return _of_moments(name, INT8)(binder.all(node.expressions[1:]), binder.text)
+    return _difference(name)(binder.all(node.expressions[1:]), binder.text)
 
 
 # --- literals, casts, EXTRACT ---------------------------------------------------------------------------------------
@@ -138,7 +153,7 @@ MOMENTS: dict[str, tuple[int, int, Compute]] = {
     "day": (1, 1, _of_moments("DAYOFMONTH", INT8)),
     "date": (1, 1, _of_moments("DATE", _DATE)),
     "last_day": (1, 1, _of_moments("LAST_DAY", _DATE)),
-    "datediff": (2, 2, _of_moments("DATEDIFF", INT8)),
+    "datediff": (2, 2, _difference("DATEDIFF")),
     "date_format": (2, 2, _date_format),
 }
 
