@@ -177,6 +177,7 @@ SELECT id FROM users UNION ALL SELECT id FROM stories INTERSECT SELECT story_id 
 SELECT id FROM users EXCEPT SELECT user_id FROM votes UNION ALL SELECT user_id FROM comments;
 SELECT id FROM users EXCEPT (SELECT user_id FROM votes UNION SELECT user_id FROM comments);
 SELECT author_id FROM stories EXCEPT ALL SELECT user_id FROM votes;
+SELECT id, score IN (VALUES (1), (3)) AS x FROM stories WHERE title NOT IN (VALUES ('a'), ('')) OR (id, score) IN (VALUES (1, 2), (2, 1));
 SELECT user_id FROM comments INTERSECT ALL SELECT user_id FROM votes;
 SELECT score, author_id FROM stories WHERE author_id = :u EXCEPT ALL SELECT parent_id, user_id FROM comments WHERE user_id = :u;
 SELECT price FROM stories INTERSECT ALL SELECT weight FROM comments;

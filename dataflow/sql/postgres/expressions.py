@@ -101,11 +101,33 @@ def _in(binder: Binder, node: Any) -> Scalar:
     if not node.expressions:
         raise InvalidQuery("IN takes at least one value.")
     row = _row(node.this)
+    rows = _values(node.expressions)
+    if rows is not None:
+        return _in_values(binder, [node.this] if row is None else row, rows)
     if row is None:
         return functions.in_list(binder.bind(node.this), binder.all(node.expressions))
-    members = binder.all(row)
+    subjects = binder.all(row)
     others = [_row(e) or [] for e in node.expressions]
-    return functions.logical("or", [functions.row_comparison("=", members, binder.all(other)) for other in others])
+    return functions.logical("or", [functions.row_comparison("=", subjects, binder.all(other)) for other in others])
+
+
+def _in_values(binder: Binder, subject: list[exp.Expr], rows: list[exp.Expr]) -> Scalar:
+    """``subject IN (VALUES …)``. Unlike members of a list, constants there have types of their own."""
+    subjects = binder.all(subject)
+    members = [[binder.value(part, binder.text) for part in row.expressions] for row in rows]
+    if any(len({value.type for value in column}) > 1 for column in zip(*members, strict=False)):
+        raise UnsupportedQuery("IN of VALUES of different types is not on the list of exact expressions.")
+    if len(subjects) == 1 and all(len(row) == 1 for row in members):
+        return functions.in_list(subjects[0], [value for (value,) in members])
+    return functions.logical("or", [functions.row_comparison("=", subjects, row) for row in members])
+
+
+def _values(members: list[exp.Expr]) -> list[exp.Expr] | None:
+    """The rows of ``(VALUES (a, b), (c, d))``; None for other members of an IN."""
+    first = members[0]
+    if len(members) > 1 or not isinstance(first, exp.Values) or first.args.get("alias") is not None:
+        return None
+    return list(first.expressions)
 
 
 def _between(binder: Binder, node: Any) -> Scalar:
