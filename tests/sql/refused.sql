@@ -448,10 +448,10 @@ SELECT s.id, ARRAY(SELECT c.id, c.body FROM comments c WHERE c.story_id = s.id) 
 --> invalid at [c.id, c.body FROM comments c WHERE c.story_id = s.id]: ARRAY takes a query of one column.
 
 SELECT id FROM stories WHERE score IN (VALUES (1), (2.5))
---> unsupported at [score IN (VALUES (1), (2.5)]: IN of VALUES of different types is not on the list of exact expressions.
+--> unsupported at [score IN (VALUES (1), (2.5))]: IN of VALUES of different types is not on the list of exact expressions.
 
 SELECT id FROM stories WHERE (id, score) IN (VALUES (1, 2), (3))
 --> unsupported at [id, score) IN (VALUES (1, 2), (3)]: Rows of different lengths are not compared.
 
 SELECT id FROM stories WHERE id IN (VALUES (:a), (2))
---> unsupported at [id IN (VALUES (:a), (2)]: IN takes a list, or parameters and constants.
+--> unsupported at [:a]: The parameter :a is no key, list or range of a column, and what stands beside it does not tell its type. Write it in a condition like `column = :a`, or as a cast to its type.
