@@ -181,6 +181,8 @@ class Explanation:
         yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
         for r in view.ranges:
             yield f"range: {names[r.column]} {r.operator} :{r.name}"
+        for bound in view.clock:
+            yield f"time window: {names[bound.column]} {bound.operator} {bound.sql}, computed at each read (UTC)"
         if view.order:
             yield "order: " + ", ".join(order_text(t, names) for t in view.order)
         limit, offset = (view.limit_rows, view.limit_parameter), (view.offset_rows or None, view.offset_parameter)

@@ -46,7 +46,7 @@ def _picks_rows(view: View) -> bool:
     """Return whether all that a read says is which rows it wants."""
     cut = view.limit_rows is not None or view.offset_rows or view.limit_parameter or view.offset_parameter
     distinct = len(set(view.key_columns)) == len(view.parameters)
-    return not (view.order or view.ranges or cut) and distinct and view.rows_for_null == ()
+    return not (view.order or view.range_columns or cut) and distinct and view.rows_for_null == ()
 
 
 def _few_rows(table: Table, column: int | None) -> Spread | None:

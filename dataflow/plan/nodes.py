@@ -24,6 +24,7 @@ incrementally (`plan.refresh`).
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dataflow.plan.clock_bounds import ClockBound
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import SqlType
 from dataflow.types import Columns, Key, Row
@@ -293,10 +294,13 @@ class View:
     #: that depends on the tables, so the upstream is asked.
     rows_for_null: tuple[Row, ...] | None = ()
     ranges: tuple[RangeParameter, ...] = ()
+    #: Conditions on the current time. All are on the ranges' column.
+    clock: tuple[ClockBound, ...] = ()
     #: Names of the parameters of LIMIT and OFFSET.
     limit_parameter: str | None = None
     offset_parameter: str | None = None
-    #: Parameters that are no part of the key: they pick some of its rows. Such a view has no order, ranges or limit.
+    #: Parameters that are no part of the key: they pick some of its rows. Such a view has no order, ranges, limit or
+    #: condition on the current time.
     within: tuple[Parameter, ...] = ()
 
     @property
@@ -305,9 +309,15 @@ class View:
         columns by which rows are picked."""
         if self.within:
             return tuple(OrderTerm(p.column) for p in self.within)
-        if not self.ranges or (self.order and self.order[0].column == self.ranges[0].column):
+        column = next(iter(self.range_columns), None)
+        if column is None or (self.order and self.order[0].column == column):
             return self.order
-        return (OrderTerm(self.ranges[0].column), *self.order)
+        return (OrderTerm(column), *self.order)
+
+    @property
+    def range_columns(self) -> tuple[int, ...]:
+        """The column of all ranges, once for each."""
+        return (*(r.column for r in self.ranges), *(bound.column for bound in self.clock))
 
     @property
     def key_columns(self) -> Columns:

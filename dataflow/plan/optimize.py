@@ -61,7 +61,7 @@ def optimize(view: View, catalog: Catalog) -> View:
 
 def _pruned(view: View) -> View:
     needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.storage_order}
-    relation, moved = prune(view.relation, needed | {r.column for r in view.ranges})
+    relation, moved = prune(view.relation, needed | set(view.range_columns))
     return replace(
         view,
         relation=as_source(relation),
@@ -69,4 +69,5 @@ def _pruned(view: View) -> View:
         output=tuple(replace(c, column=moved[c.column]) for c in view.output),
         order=tuple(replace(t, column=moved[t.column]) for t in view.order),
         ranges=tuple(replace(r, column=moved[r.column]) for r in view.ranges),
+        clock=tuple(replace(b, column=moved[b.column]) for b in view.clock),
     )

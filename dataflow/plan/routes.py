@@ -26,6 +26,7 @@ from dataflow.plan.nodes import (
     Relation,
     TopK,
     Union,
+    View,
     Window,
     column_types,
     passed_through,
@@ -290,6 +291,16 @@ def ordered_route(
     route = route_from(block, driver, owned)
     terms = tuple(replace(term, column=source.column) for term, source in zip(order, found, strict=True))
     return replace(route, ordered=True), terms
+
+
+def in_parts(view: View) -> bool:
+    """Return whether a part of a key's rows, in the order in which they are stored, can be looked up by itself."""
+    types = column_types(view.relation)
+    if view.within or not view.storage_order or not all(types[t.column].orderable for t in view.storage_order):
+        return False
+    if isinstance(view.relation, Block):
+        return ordered_route(view.relation, view.key_columns, view.storage_order) is not None
+    return isinstance(view.relation, Chain)
 
 
 def completion(route: Route, start: int) -> Completion:

@@ -121,7 +121,7 @@ class Above:
         for p in self.parameters:
             if not p.single and p.expression not in known:
                 raise p.refused(
-                    f"The parameter :{p.name} is a list or a range over a column that is not in {what}: rows of several"
+                    f"{p.title} is a list or a range over a column that is not in {what}: rows of several"
                     " keys would be taken together."
                 )
 

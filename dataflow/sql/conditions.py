@@ -2,7 +2,8 @@
 
 A parameter is compared with an expression over the row, by ``=``, as a list (``IN (:ids)``, ``= ANY(:ids)``), as one
 member of a list (``IN (:a, :b, 1)``) or by one of ``< <= > >=``. Anything else that has a parameter in it is a
-condition like others, in which the parameter is *free* (`free_parameters`).
+condition like others, in which the parameter is *free* (`free_parameters`). A comparison with the current time is a
+range, whose value no read gives (`current_time`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from dataflow.evaluate import compile_scalar
 from dataflow.plan.expressions import TRUE, used_columns
 from dataflow.plan.nodes import Members
 from dataflow.scalar import Literal, Scalar
+from dataflow.sql.current_time import TURNED, CurrentBound, clock_bounds, reads_clock
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import cast_type
@@ -24,7 +26,6 @@ from dataflow.sql.syntax.parse import parameter_name, parameter_span
 from dataflow.sql.syntax.spans import span_of
 
 _RANGES: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,13 @@ class BoundParameter:
     members: Members | None = None
     #: A correlation: what it equals of the row around the subquery. It goes where a parameter goes, until it is joined.
     outer: Scalar | None = None
+    #: A comparison with the current time; `name` is then none that can be written.
+    current: CurrentBound | None = None
+
+    @property
+    def title(self) -> str:
+        """The parameter as the subject of an error."""
+        return f"The parameter :{self.name}" if self.current is None else "The condition on the current time"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,7 +62,7 @@ class BoundParameter:
 
     def refused(self, reason: str) -> UnsupportedParameter:
         """Returns the refusal of the parameter in its place: a range could be of a free one."""
-        can_be_free = self.outer is None and not self.many
+        can_be_free = self.outer is None and self.current is None and not self.many
         return UnsupportedParameter(reason, self.span, self.name, self.expression.type if can_be_free else None)
 
     @property
@@ -65,16 +73,16 @@ class BoundParameter:
 
 def bind_conditions(node: exp.Expr, binder: Binder, free: FreeParameters) -> tuple[list[Scalar], list[BoundParameter]]:
     """The conjuncts and parameters of a condition."""
-    keyed, others = split_by_keys(node)
+    keyed, others = split_by_keys(node, binder)
     conjuncts, parameters = bind_parts(others, binder, free)
     return conjuncts, [*bind_parts(keyed, binder, free)[1], *parameters]
 
 
-def split_by_keys(node: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+def split_by_keys(node: exp.Expr, binder: Binder) -> tuple[list[exp.Expr], list[exp.Expr]]:
     """The conjuncts of a condition: those by which a parameter is a key, and the others."""
     keyed: list[exp.Expr] = []
     others: list[exp.Expr] = []
-    for part in _parts(node):
+    for part in _parts(node, binder):
         (keyed if _is_comparison(part) and isinstance(part, exp.EQ | exp.In) else others).append(part)
     return keyed, others
 
@@ -88,6 +96,10 @@ def bind_parts(
     for part in parts:
         if _is_comparison(part) and not (type(part) in _RANGES and _named(part) in free):
             parameters.append(_parameter(part, binder))
+            continue
+        bounds = [_current(part, *bound) for bound in clock_bounds(part, binder)]
+        if bounds:
+            parameters += bounds
             continue
         bound = _folded(binder.condition(part))
         if bound != TRUE:
@@ -126,22 +138,31 @@ def _folded(condition: Scalar) -> Scalar:
         return condition
 
 
-def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
+def _parts(node: exp.Expr, binder: Binder) -> Iterator[exp.Expr]:
     """The conjuncts of a condition; BETWEEN is two comparisons."""
     if isinstance(node, exp.And):
         for part in node.flatten():
-            yield from _parts(part)
+            yield from _parts(part, binder)
     elif isinstance(node, exp.Paren):
-        yield from _parts(node.this)
-    elif isinstance(node, exp.Between) and not node.args.get("symmetric") and _ends_with_parameters(node):
+        yield from _parts(node.this, binder)
+    elif isinstance(node, exp.Between) and not node.args.get("symmetric") and _has_open_ends(node, binder):
         yield exp.GTE(this=node.this, expression=node.args["low"])
         yield exp.LTE(this=node.this, expression=node.args["high"])
     else:
         yield node
 
 
-def _ends_with_parameters(node: exp.Between) -> bool:
-    return any(node.args[end].find(exp.Placeholder) for end in ("low", "high"))
+def _has_open_ends(node: exp.Between, binder: Binder) -> bool:
+    """Return whether a parameter or the current time is at an end."""
+    ends = (node.args["low"], node.args["high"])
+    return any(end.find(exp.Placeholder) or reads_clock(end, binder) for end in ends)
+
+
+def _current(node: exp.Expr, operator: str, expression: Scalar, bound: CurrentBound) -> BoundParameter:
+    """The comparison with the current time as a parameter: of equal values, one."""
+    if not used_columns(expression):
+        raise UnsupportedQuery("The current time must be compared with a column.", span_of(node))
+    return BoundParameter(f" {bound.value!r}", expression, span_of(node), operator=operator, current=bound)
 
 
 # --- one parameter --------------------------------------------------------------------------------------------------
@@ -156,7 +177,7 @@ def _parameter(node: Any, binder: Binder) -> BoundParameter:
     operator = "=" if isinstance(node, exp.EQ) else _RANGES[type(node)]
     placeholder = _bare_parameter(node.this)
     if placeholder is not None:
-        return _compared(_TURNED.get(operator, operator), node.expression, node.this, placeholder, binder)
+        return _compared(TURNED.get(operator, operator), node.expression, node.this, placeholder, binder)
     placeholder = _bare_parameter(node.expression)
     assert placeholder is not None
     return _compared(operator, node.this, node.expression, placeholder, binder)
@@ -256,7 +277,7 @@ def unify(parameters: Sequence[BoundParameter]) -> tuple[list[BoundParameter], l
     for parameter in parameters:
         known = first.setdefault(parameter.name, parameter)
         if known.kind != parameter.kind:
-            raise UnsupportedQuery(f"The parameter :{parameter.name} is compared in two ways.", parameter.span)
+            raise UnsupportedQuery(f"{parameter.title} is compared in two ways.", parameter.span)
         if parameter.operator != "=":
             ranges.setdefault(parameter)
         elif known.expression != parameter.expression:

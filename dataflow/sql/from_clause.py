@@ -144,7 +144,7 @@ class FromClause:
     def where(self, node: exp.Expr) -> None:
         """WHERE: a conjunct that names the query around is a correlation, or is computed for each of its rows."""
         binder = self._binder(replace(self.scope, outer=self.correlations.named))
-        for parts in split_by_keys(node):
+        for parts in split_by_keys(node, binder):
             self._where(*bind_parts(parts, binder, self.environment.free))
 
     def _where(self, conjuncts: Sequence[Scalar], parameters: Sequence[BoundParameter]) -> None:

@@ -248,8 +248,14 @@ def _condition(part: Scalar, starts: list[int], position: int) -> JoinCondition 
 
 def refuse_pending(pending: Pending) -> UnsupportedQuery:
     """The error of a parameter that could not be bound."""
-    name = pending.parameter.name
-    return pending.parameter.refused(
+    parameter = pending.parameter
+    if parameter.current is not None:
+        return parameter.refused(
+            f"{parameter.title} does not decide which rows there are, only what is joined to them (inside a LEFT JOIN,"
+            " NOT EXISTS, or a value)."
+        )
+    name = parameter.name
+    return parameter.refused(
         f"The parameter :{name} does not decide which rows there are, only what is joined to them (inside a LEFT JOIN,"
         f" NOT EXISTS, or a value): it is kept up to date only if :{name} is also compared with a column of the rows."
     )

@@ -7,6 +7,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, UnsupportedQuery
+from dataflow.plan.clock_bounds import ClockBound
 from dataflow.plan.nodes import (
     OutputColumn,
     Parameter,
@@ -17,6 +18,7 @@ from dataflow.plan.nodes import (
 from dataflow.plan.optimize import optimize
 from dataflow.plan.parametric import is_parameter, joins_parameters
 from dataflow.plan.required_keys import check_keys
+from dataflow.plan.routes import coverable, in_parts
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.clauses import Lowered
@@ -96,6 +98,7 @@ def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters) -> Vie
         tuple(OutputColumn(n, column) for n, (_, column) in zip(names, lowered.outputs, strict=True)),
         lowered.order,
         ranges=_ranges(lowered),
+        clock=_clock(lowered),
     )
     if not limit.ties:
         view = replace(
@@ -109,6 +112,7 @@ def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters) -> Vie
     view = _optimized(view, catalog, query)
     check_exact(view.relation)
     check_keys(view, catalog)
+    _check_clock(view, lowered)
     if lowered.scalar and view.parameters:
         view = replace(view, rows_for_null=None if lowered.keyless else _rows_for_null(view))
     return _with_nulls(view, free, scalar=lowered.scalar) if free else view
@@ -122,6 +126,16 @@ def _with_nulls(view: View, free: FreeParameters, *, scalar: bool) -> View:
     parameters = tuple(replace(p, takes_null=not joined and is_parameter(relation, p.column)) for p in view.parameters)
     known = not scalar and all(p.takes_null for p in parameters if p.name in free)
     return replace(view, parameters=parameters, rows_for_null=view.rows_for_null if known else None)
+
+
+def _check_clock(view: View, lowered: Lowered) -> None:
+    """Refuses a time window for which more than the keys that are read would be stored, for ever."""
+    keyed = view.parameters and coverable(view.relation, view.key_columns) == view.key_columns
+    if view.clock and not (keyed or in_parts(view)):
+        raise UnsupportedQuery(
+            "The rows of the time window cannot be looked up by themselves, so that all rows would be stored.",
+            next(p.span for p in lowered.parameters if p.current is not None),
+        )
 
 
 def _rows_for_null(view: View) -> tuple[Row, ...] | None:
@@ -144,12 +158,18 @@ def _parameters(lowered: Lowered) -> tuple[Parameter, ...]:
 
 
 def _ranges(lowered: Lowered) -> tuple[RangeParameter, ...]:
-    ranges = [p for p in lowered.parameters if p.operator != "="]
+    # A parameter that is a range over a second column may be a free one; the current time may not.
+    ranges = sorted((p for p in lowered.parameters if p.operator != "="), key=lambda p: p.current is None)
     for p in ranges[1:]:
         if _place(p) != _place(ranges[0]):
-            raise p.refused(f"The parameter :{p.name} is a range over a second column.")
-    found = {RangeParameter(p.name, _place(p), p.operator) for p in ranges}
+            raise p.refused(f"{p.title} is a range over a second column.")
+    found = {RangeParameter(p.name, _place(p), p.operator) for p in ranges if p.current is None}
     return tuple(sorted(found, key=lambda r: (r.name, r.operator)))
+
+
+def _clock(lowered: Lowered) -> tuple[ClockBound, ...]:
+    current = [(p, p.current) for p in lowered.parameters if p.current is not None]
+    return tuple(ClockBound(_place(p), p.operator, bound.value, bound.sql) for p, bound in current)
 
 
 def _place(parameter: BoundParameter) -> int:

@@ -205,7 +205,7 @@ class SelectLowering:
             fixed = isinstance(p.expression, ColumnRef) and self._determined(p.expression)
             if not (p.single or fixed or p.expression in self._grouping.expressions):
                 raise p.refused(
-                    f"The parameter :{p.name} is a list or a range over a column that is not in GROUP BY: rows of"
+                    f"{p.title} is a list or a range over a column that is not in GROUP BY: rows of"
                     " several keys would be taken together."
                 )
 

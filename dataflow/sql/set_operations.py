@@ -170,7 +170,7 @@ def _lonely(name: str, parameter: BoundParameter) -> UnsupportedQuery:
             f"Both sides of {name} in a subquery must name the same columns of the query around it."
         )
     return parameter.refused(
-        f"The parameter :{parameter.name} must be compared with a column in both sides of {name}, in the same way."
+        f"{parameter.title} must be compared with a column in both sides of {name}, in the same way."
     )
 
 
@@ -188,7 +188,7 @@ def _check_distinct(node: exp.SetOperation, aligned: _Aligned) -> None:
     for p in aligned.parameters:
         if not p.single and isinstance(p.expression, ColumnRef) and p.expression.index not in shown:
             raise p.refused(
-                f"The parameter :{p.name} is a list or a range over a column that {node.key.upper()} does not show:"
+                f"{p.title} is a list or a range over a column that {node.key.upper()} does not show:"
                 " rows of several keys would be taken together."
             )
 

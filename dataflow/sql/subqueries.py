@@ -387,7 +387,7 @@ def _positive(count: Scalar) -> Scalar:
 
 def _several(parameter: BoundParameter) -> UnsupportedQuery:
     return UnsupportedQuery(
-        f"The parameter :{parameter.name} is a list or a range inside a subquery whose rows are taken together.",
+        f"{parameter.title} is a list or a range inside a subquery whose rows are taken together.",
         parameter.span,
     )
 

@@ -74,8 +74,7 @@ def _keys(sides: Sequence[Lowered], operation: str) -> _Keys:
             origin = _origin(side.relation, p.expression.index)
             if origin is None or not p.single or p.outer is not None:
                 raise p.refused(
-                    f"The parameter :{p.name} must be compared with a column in both sides of {operation}, in the same"
-                    " way."
+                    f"{p.title} must be compared with a column in both sides of {operation}, in the same way."
                 )
             origins.setdefault(p.name, origin)
             parameters.setdefault(p.name, p)

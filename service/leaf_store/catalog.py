@@ -14,6 +14,7 @@ from dataflow.plan.nodes import Members, OrderTerm, View, column_types
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
+from service.leaf_store.clock import ClockInfo, load_value, types_in
 from service.leaf_store.layout import view_head
 from service.leaf_store.render import unique_names
 from service.leaf_store.serving_options import SERVING, Serving
@@ -41,6 +42,15 @@ class ParameterRole(StrEnum):
     AT_LEAST = ">="
     LIMIT = "limit"
     OFFSET = "offset"
+
+
+#: Roles of bounds of the first order column.
+BOUNDS = frozenset(ParameterRole) - {
+    ParameterRole.EQUAL,
+    ParameterRole.LIST,
+    ParameterRole.LIMIT,
+    ParameterRole.OFFSET,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,8 @@ class ViewInfo:
     #: How many of `parameters` select rows of a key.
     within: int = 0
     serving: Serving = SERVING
+    #: Bounds of the first column of `storage` that depend on the current time.
+    clock: tuple[ClockInfo, ...] = ()
 
     @cached_property
     def building(self) -> bool:
@@ -159,7 +171,9 @@ class ViewInfo:
     @cached_property
     def plain(self) -> bool:
         """True if the values of its parameters are its key."""
-        return not self.within and all(parameter.role is ParameterRole.EQUAL for parameter in self.parameters)
+        return not (self.within or self.clock) and all(
+            parameter.role is ParameterRole.EQUAL for parameter in self.parameters
+        )
 
     @cached_property
     def one_key(self) -> bool:
@@ -231,6 +245,7 @@ def describe(
         refreshed=refreshed,
         within=len(plan.within),
         serving=serving,
+        clock=tuple(ClockInfo(bound.operator, bound.value, types[bound.column]) for bound in plan.clock),
     )
 
 
@@ -261,6 +276,8 @@ def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
         yield from (parameter.type for parameter in view.parameters)
         yield from (column.type for column in view.columns)
         yield from (column.type for column in view.storage)
+        for bound in view.clock:
+            yield from (bound.type, *types_in(bound.value))
 
 
 def dump_view(view: ViewInfo, digest: Callable[[Collation], str]) -> bytes:
@@ -307,5 +324,8 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         "columns": tuple(NamedType(c["name"], typed(c["type"]), c["nullable"]) for c in view.pop("columns")),
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),
         "serving": Serving.of(view.pop("serving")),
+        "clock": tuple(
+            ClockInfo(c["operator"], load_value(c["value"], typed), typed(c["type"])) for c in view.pop("clock")
+        ),
     }
     return ViewInfo(**parts, **view)

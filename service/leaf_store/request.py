@@ -12,7 +12,8 @@ from dataflow.plan.parts import WHOLE, Cut, Interval
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Value
 from service.leaf_store.answer import PageWindow
-from service.leaf_store.catalog import OrderColumn, ParameterRole, ViewInfo
+from service.leaf_store.catalog import BOUNDS, OrderColumn, ParameterRole, ViewInfo
+from service.leaf_store.clock import FILLED_US, now_us
 from service.leaf_store.layout import content_hash, entry_key, entry_keys
 
 #: A parameter's value; a tuple for a list parameter.
@@ -66,12 +67,32 @@ def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None)
         if not picked:
             keys = ()
     part = WHOLE
+    if info.clock:
+        time_us = now_us()
+        bounds += [_role(bound.at(time_us)) for bound in info.clock]
     if bounds:
         known = [(role, bound) for role, bound in bounds if bound is not None]
         part = part_of(info.storage[0], info.ordering, known)
         if len(known) < len(bounds) or _is_empty(info.ordering, part):
             keys = ()
     return LeafRequest(keys, part, limit_rows, offset_rows, window, picked)
+
+
+def part_ahead(info: ViewInfo, values: Values) -> Interval:
+    """Return the part of a key that a read's miss fills, if the view has conditions on the current time."""
+    given = zip(info.parameters, values, strict=True)
+    bounds = [(p.role, value) for p, value in given if p.role in BOUNDS and isinstance(value, str)]
+    time_us = now_us()
+    parts = [
+        part_of(info.storage[0], info.ordering, bounds + [_role(b.around(time_us, *times_us)) for b in info.clock])
+        for times_us in FILLED_US
+    ]
+    start = min((part.start for part in parts), key=lambda cut: info.ordering.place(cut) or b"")
+    return Interval(start, max((part.end for part in parts), key=lambda cut: _end_place(info.ordering, cut)))
+
+
+def _role(bound: tuple[str, str]) -> tuple[ParameterRole, str]:
+    return ParameterRole(bound[0]), bound[1]
 
 
 def names_of(info: ViewInfo, values: Values) -> list[bytes]:

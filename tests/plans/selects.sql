@@ -354,3 +354,19 @@ view spread_of_an_author
       table public.stories (author, score, rating)
   lookup: SELECT t."author", t."score", count(t."score"), t."rating", count(t."rating"), count(*) FROM public.stories t WHERE t."author" = ANY($1::text[]) GROUP BY t."author", t."score", t."rating", (t."rating")::text COLLATE "C"
 */
+
+-- view: a_time_window
+SELECT id, title FROM stories WHERE author = :author AND created_at > now() - interval '1 hour' ORDER BY created_at DESC, id LIMIT 20;
+/*
+view a_time_window
+  incremental, partial: Only what is read of a key is filled, in parts of the order created_at DESC, id.
+  parameters: :author = author
+  columns: id, title
+  time window: created_at > CURRENT_TIMESTAMP - CAST('1 hour' AS INTERVAL), computed at each read (UTC)
+  order: created_at DESC, id
+  limit 20
+  table public.stories (id, title, author, created_at)
+  lookup: SELECT t."id", t."title", t."author", t."created_at" FROM public.stories t WHERE t."author" = ANY($1::text[])
+  lookup of a part: SELECT t."id", t."title", t."author", t."created_at" FROM public.stories t WHERE t."author" = $1::text ORDER BY t."created_at" DESC, t."id" FETCH FIRST 20 ROWS WITH TIES
+    warning: no index of public.stories begins with author, then created_at: each part is sorted anew
+*/

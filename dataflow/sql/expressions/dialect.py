@@ -44,6 +44,8 @@ class Dialect:
 
     # Expressions
 
+    #: The current time over its row (`plan.clock_bounds`) that a node of this SQL text means; None: something else.
+    current_time: Callable[[exp.Expr, str], Scalar | None]
     #: What a node means, by its type; a node without an entry is refused.
     binders: Mapping[type[exp.Expr], Callable[["Binder", Any], Scalar]]
     #: Names of aggregate functions, beside those that the parser knows.

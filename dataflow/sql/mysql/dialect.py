@@ -5,6 +5,7 @@ from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.expressions.scope import Caseless
 from dataflow.sql.mysql.aggregates import NAMES, aggregate_call, aggregate_value, inner, window_value
 from dataflow.sql.mysql.column_names import column_name, having
+from dataflow.sql.mysql.current_time import current_time
 from dataflow.sql.mysql.expressions import BINDERS
 from dataflow.sql.mysql.grammar import GRAMMAR
 from dataflow.sql.mysql.values import condition, parameter, same_type, value
@@ -18,6 +19,7 @@ MYSQL = Dialect(
     constant_fits=lambda sql_type, number: sql_type.is_whole if number else sql_type.is_text,
     moments=False,
     fills_templates=True,
+    current_time=current_time,
     binders=BINDERS,
     aggregates=NAMES,
     value=value,

@@ -5,6 +5,7 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.postgres.aggregates import NAMES, aggregate_call
 from dataflow.sql.postgres.column_names import column_name
+from dataflow.sql.postgres.current_time import current_time
 from dataflow.sql.postgres.expressions import BINDERS
 from dataflow.sql.postgres.grammar import GRAMMAR
 
@@ -19,6 +20,7 @@ POSTGRES = Dialect(
     constant_fits=lambda sql_type, number: not number or sql_type.is_integer or sql_type.is_decimal,
     moments=True,
     fills_templates=False,
+    current_time=current_time,
     binders=BINDERS,
     aggregates=NAMES,
     value=functions.settled,

@@ -39,6 +39,7 @@ COPY_S = 20.0
 #: Entries between two checks of the time.
 _LOOK = 256
 _WITHIN = "further parameters select among the key's rows"
+_CLOCK = "which of the key's rows are read depends on the current time"
 _RANGES = "only ranges of the key's rows are read"
 _LATER = "only later rows of the key are cached"
 _HASHED = "the key is too long or contains a NULL, so the store has only its hash"
@@ -196,6 +197,8 @@ def _values(info: ViewInfo, key: Key, rows: int, prefix: bool) -> Values | str:
         return key
     if info.within:
         return _WITHIN
+    if info.clock:
+        return _CLOCK
     of_key = iter(key)
     values: list[str | tuple[str | None, ...] | None] = []
     for parameter in info.parameters:

@@ -8,7 +8,7 @@ from dataflow.plan.parts import WHOLE, Interval
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.layout import HASH_BYTES
 from service.leaf_store.pages import Place, page_bounds, read_token
-from service.leaf_store.request import LeafRequest, Values, check_of
+from service.leaf_store.request import LeafRequest, Values, check_of, part_ahead
 
 #: A request for more rows than this covers the whole key.
 _MAX_ROWS_AHEAD = 100_000
@@ -20,13 +20,14 @@ def extent_of(info: ViewInfo, values: Values, request: LeafRequest, factor: int 
     Raises `ValueError` if the window's token does not belong to this read.
     """
     start = start_of(info, values, request)
+    part = part_ahead(info, values) if info.clock else request.part
     if not info.storage or not info.direct:
         # Answers in another order than the store's need all rows to find the first.
-        return _interval(request.part)
-    begin = request.part.start if start is None else info.ordering.cut_of_place(start.suffix[:-HASH_BYTES])
+        return _interval(part)
+    begin = part.start if start is None else info.ordering.cut_of_place(start.suffix[:-HASH_BYTES])
     rows = rows_needed(request, start) if info.ordered else None
     if rows is None or rows * factor > _MAX_ROWS_AHEAD:
-        return _interval(Interval(begin, request.part.end))
+        return _interval(Interval(begin, part.end))
     return Ahead(rows * factor, begin)
 
 

@@ -312,10 +312,11 @@ class Misses:
             # In a step of its own, since it may evict rows that another answer of this read needs.
             asyncio.get_running_loop().call_soon(self._ask_again, pending, missing)
             return
-        for view, item, request in zip(pending.views, pending.items, pending.requests, strict=True):
-            self._cutting.read(self._leaf.info(view.id), item.values, request)
-        self._counters.reads_answered += 1
         complete = [answer for answer in answers if answer is not None]
+        reads_of = zip(pending.views, pending.items, pending.requests, complete, strict=True)
+        for view, item, request, answer in reads_of:
+            self._cutting.read(self._leaf.info(view.id), item.values, request, answer)
+        self._counters.reads_answered += 1
         pending.reply.set_result(ReadReply(complete, state.position, state.at_ms))
 
     def _ask_again(self, pending: PendingRead, missing: list[int]) -> None:

@@ -8,10 +8,13 @@ Not here: the detection of grown keys (`service.leaf_store.commit`), evictions b
 
 import asyncio
 
+import orjson
+
 from dataflow.engine.events import EvictKey
 from dataflow.types import Key, Position, ViewId
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.reads.extents import rows_asked
+from service.leaf_store.answer import StoredAnswer
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.commit import LARGE_PART_ROWS
 from service.leaf_store.request import LeafRequest, Values
@@ -35,11 +38,14 @@ class Trimmer:
         self._asked_before: dict[tuple[ViewId, Key], int] = {}
         dispatcher.on_move(self._moved)
 
-    def read(self, info: ViewInfo, values: Values, request: LeafRequest) -> None:
+    def read(self, info: ViewInfo, values: Values, request: LeafRequest, answer: StoredAnswer) -> None:
         """Records the extent of a missed read that was answered."""
         if not info.storage or info.within:
             return
         rows = rows_asked(info, values, request)
+        if rows is None and info.clock:
+            # Rows that have left the time window stay until the key is evicted.
+            rows = len(orjson.loads(answer.rows))
         for key in request.keys:
             at = (info.id, key)
             self._asked[at] = max(self._rows(at), info.offset_rows + rows if rows is not None else _ALL_ROWS)

@@ -61,6 +61,13 @@ def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Princi
             "Expected 'poll'; for a stream of events leave it out, and send Accept: text/event-stream.",
             members={"parameter": _LIVE},
         )
+    if live is not None and route.info.clock:
+        raise ApiError(
+            "parameter_type",
+            f"View {route.info.name!r} depends on the current time, so that no token of a poll identifies its rows.",
+            "Read it again, or subscribe to its events.",
+            members={"parameter": _LIVE},
+        )
     values, window = route.arguments.parse(rest, principal)
     if window is not None:
         raise ApiError(

@@ -2,7 +2,7 @@
 
 All changed topics are read in one transaction of the leaf store, so several commits may become one change, and a
 part of a commit never does. Answers that the leaf store does not have, because they were evicted or an ordered key
-ran short, are requested from the engine.
+ran short, are requested from the engine. Answers that depend on the current time are read every second, too.
 
 *Invariants*: a topic is pinned before its answer is read, so that no later commit is missed; after a lost
 connection, all are pinned and read again.
@@ -30,6 +30,8 @@ _ASK_S, _ASK_MOST_S = 0.05, 5.0
 _TOPICS_AT_ONCE = 50
 #: Pause between attempts to reconnect to the engine.
 _CONNECT_S = 0.2
+#: Interval in which rows of time windows enter and leave.
+_CLOCK_S = 1.0
 _CONTINUITY = "The change stream was restarted."
 
 
@@ -79,7 +81,7 @@ class TopicUpdates:
     async def start(self, topic: Topic) -> None:
         """Pin a topic and read its first rows. Raises ApiError."""
         if not self._tasks:
-            self._tasks = [asyncio.ensure_future(part) for part in (self._follow(), self._refresh())]
+            self._tasks = [asyncio.ensure_future(part) for part in (self._follow(), self._refresh(), self._tick())]
         self.topics[topic.number] = topic
         try:
             # Fills all keys at once; a pin alone would fill them one by one.
@@ -270,6 +272,15 @@ class TopicUpdates:
                         break
         self._lost = False
         self._changed.update(self.topics)
+
+    async def _tick(self) -> None:
+        """Read the topics that depend on the current time, periodically."""
+        while True:
+            await asyncio.sleep(_CLOCK_S)
+            timed = {number: topic for number, topic in self.topics.items() if topic.wanted.view.info.clock}
+            if timed:
+                self._changed.update(timed)
+                self._wake.set()
 
     async def _refresh(self) -> None:
         """Send the newest version to subscribers without changes, periodically."""

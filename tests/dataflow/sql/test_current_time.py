@@ -1,0 +1,176 @@
+"""Comparisons with the current time: which are bounds, of which value, and why others are none."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from dataflow.errors import UnsupportedQuery
+from dataflow.evaluate import compile_scalar
+from dataflow.plan.clock_bounds import bound_at
+from dataflow.plan.nodes import View, column_types
+from dataflow.schema import Catalog, Column, SqlType, Table
+from dataflow.sql import plan_view
+
+#: A moment within a second, in microseconds since 1970: 2028-02-29 08:30:00.25.
+NOW_US = int(datetime(2028, 2, 29, 8, 30, tzinfo=UTC).timestamp()) * 1_000_000 + 250_000
+
+
+def catalog(dialect: str, schema: str, columns: dict[str, SqlType]) -> Catalog:
+    listed = tuple(Column(name, kind, name == "id") for name, kind in columns.items())
+    table = Table(f"{schema}.t", listed, ((0,),), ((0,), (1, 2)))
+    return Catalog({table.name: table}, dialect=dialect, search_path=(schema,))
+
+
+def kind(name: str, sql: str | None = None) -> SqlType:
+    return SqlType(name, sql or name)
+
+
+POSTGRES = catalog(
+    "postgres",
+    "public",
+    {"id": kind("int8"), "k": kind("int8"), "at": kind("timestamptz"), "ts": kind("timestamp"), "d": kind("date")},
+)
+MARIADB = catalog(
+    "mariadb",
+    "shop",
+    {
+        "id": kind("int8", "bigint"),
+        "k": kind("int8", "bigint"),
+        "at": kind("mysql_datetime", "datetime"),
+        "at6": kind("mysql_datetime", "datetime(6)"),
+        "ts": kind("mysql_timestamp", "timestamp"),
+        "d": kind("mysql_date", "date"),
+    },
+)
+
+
+def bounds(view: View) -> list[tuple[str, str]]:
+    """The bounds of a view at the moment."""
+    types = column_types(view.relation)
+    return [bound_at(compile_scalar(b.value), b.operator, types[b.column])(NOW_US) for b in view.clock]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("at > now()", [(">", "2028-02-29 08:30:00.25+00")]),
+        ("at > now() - interval '1 hour'", [(">", "2028-02-29 07:30:00.25+00")]),
+        ("now() - '90 min'::interval <= at", [(">=", "2028-02-29 07:00:00.25+00")]),
+        ("(at) < (current_timestamp + interval '1' hour)", [("<", "2028-02-29 09:30:00.25+00")]),
+        # The length of a month and of a year are the calendar's.
+        ("at > transaction_timestamp() - interval '1 year 1 mon'", [(">", "2027-01-29 08:30:00.25+00")]),
+        ("at > statement_timestamp() - make_interval(hours => 3)", [(">", "2028-02-29 05:30:00.25+00")]),
+        ("at >= date_trunc('month', now())", [(">=", "2028-02-01 00:00:00+00")]),
+        ("at >= current_date - 7", [(">=", "2028-02-22 00:00:00+00")]),
+        ("at >= now()::date", [(">=", "2028-02-29 00:00:00+00")]),
+        ("at >= localtimestamp", [(">=", "2028-02-29 08:30:00.25+00")]),
+        ("ts >= now()", [(">=", "2028-02-29 08:30:00.25")]),
+        ("ts >= current_date - interval '1 day'", [(">=", "2028-02-28 00:00:00")]),
+        (
+            "at BETWEEN now() - interval '1 minute' AND now()",
+            [(">=", "2028-02-29 08:29:00.25+00"), ("<=", "2028-02-29 08:30:00.25+00")],
+        ),
+        ("at BETWEEN '2028-01-01' AND now()", [("<=", "2028-02-29 08:30:00.25+00")]),
+        # A date is its midnight, which is not the moment: it is before or behind it.
+        ("d > now()", [(">", "2028-02-29")]),
+        ("d >= now()", [(">", "2028-02-29")]),
+        ("d < now()", [("<=", "2028-02-29")]),
+        ("d <= now()", [("<=", "2028-02-29")]),
+        ("d >= date_trunc('day', now())", [(">", "2028-02-28")]),
+        ("d < date_trunc('day', now())", [("<=", "2028-02-28")]),
+        ("d >= current_date", [(">", "2028-02-28")]),
+        ("d = current_date", [(">", "2028-02-28"), ("<=", "2028-02-29")]),
+        ("at + interval '1 hour' > now()", [(">", "2028-02-29 08:30:00.25+00")]),
+    ],
+)
+def test_bounds_of_postgres(condition: str, expected: list[tuple[str, str]]) -> None:
+    view = plan_view("v", f"SELECT id FROM t WHERE {condition} AND k = :k", POSTGRES)
+    assert sorted(bounds(view)) == sorted(expected)
+    assert [p.name for p in view.parameters] == ["k"]
+    assert view.ranges == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("at > NOW() - INTERVAL 1 HOUR", [(">", "2028-02-29 07:30:00")]),
+        ("at > DATE_SUB(UTC_TIMESTAMP(), INTERVAL 1 MONTH)", [(">", "2028-01-29 08:30:00")]),
+        ("CURRENT_TIMESTAMP >= at", [("<=", "2028-02-29 08:30:00")]),
+        ("at6 < NOW(6)", [("<", "2028-02-29 08:30:00.25")]),
+        ("ts < LOCALTIME", [("<", "2028-02-29 08:30:00")]),
+        ("at >= CURDATE() - INTERVAL 7 DAY", [(">=", "2028-02-22 00:00:00")]),
+        ("at >= UTC_DATE()", [(">=", "2028-02-29 00:00:00")]),
+        ("d = CURRENT_DATE", [(">", "2028-02-28"), ("<=", "2028-02-29")]),
+        ("d >= NOW()", [(">", "2028-02-29")]),
+        ("d BETWEEN CURDATE() AND CURDATE() + INTERVAL 1 WEEK", [(">", "2028-02-28"), ("<=", "2028-03-07")]),
+    ],
+)
+def test_bounds_of_mariadb(condition: str, expected: list[tuple[str, str]]) -> None:
+    view = plan_view("v", f"SELECT id FROM t WHERE {condition} AND k = :k", MARIADB)
+    assert sorted(bounds(view)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT id, now() FROM t", "The current time is not a function of the database's contents."),
+        ("SELECT id FROM t WHERE at > current_timestamp(0)", "The current time is not a function"),
+        ("SELECT id FROM t WHERE at > clock_timestamp()", "CLOCK_TIMESTAMP is not on the list of exact functions."),
+        ("SELECT id FROM t WHERE at > now() OR id = 1", "The current time is not a function"),
+        ("SELECT id FROM t WHERE NOT at > now()", "The current time is not a function"),
+        ("SELECT id FROM t WHERE now() - at < interval '1 day'", "The current time is not a function"),
+        ("SELECT id FROM t WHERE at > now() - :p::interval", "The current time is not a function"),
+        (
+            "SELECT id FROM t WHERE at > now() AND ts > now()",
+            "The condition on the current time is a range over a second",
+        ),
+        ("SELECT id FROM t WHERE at > now() - interval 'infinity'", "The bound of a time window has no finite value"),
+        ("SELECT id FROM t WHERE at > now() - NULL::interval", "The bound of a time window has no finite value"),
+        ("SELECT id FROM t WHERE id > extract(epoch from now())", "Comparing int8 with the current time as numeric"),
+        ("SELECT id FROM t WHERE timestamptz '2028-01-01' < now()", "The current time must be compared with a column."),
+        ("SELECT count(*) FROM t WHERE at > now()", "Without GROUP BY, an aggregate takes no list or range"),
+        (
+            "SELECT k, count(*) FROM t WHERE at > now() GROUP BY k",
+            "The condition on the current time is a list or a range",
+        ),
+        ("SELECT d, count(*) FROM t WHERE d > now() GROUP BY d", "The rows of the time window cannot be looked up"),
+        (
+            "SELECT a.id FROM t a LEFT JOIN t b ON b.k = a.id AND b.at > now()",
+            "The condition on the current time does not",
+        ),
+        (
+            "SELECT id FROM t WHERE id IN (SELECT k FROM t b WHERE b.at > now())",
+            "The condition on the current time is a",
+        ),
+    ],
+)
+def test_other_uses_of_the_time_are_no_bounds(sql: str, reason: str) -> None:
+    with pytest.raises(UnsupportedQuery) as error:
+        plan_view("v", sql, POSTGRES)
+    assert error.value.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("call", ["SYSDATE()", "UNIX_TIMESTAMP()", "NOW(3)", "NOW() + 1", "CURTIME()"])
+def test_other_calls_of_mariadb_are_none(call: str) -> None:
+    with pytest.raises(UnsupportedQuery):
+        plan_view("v", f"SELECT id FROM t WHERE at > {call}", MARIADB)
+
+
+def test_a_window_and_a_parameter_share_a_column() -> None:
+    view = plan_view("v", "SELECT id FROM t WHERE at > :since AND at <= now() ORDER BY at", POSTGRES)
+    assert [r.name for r in view.ranges] == ["since"]
+    assert [(b.column, b.operator) for b in view.clock] == [(view.ranges[0].column, "<=")]
+
+
+def test_a_range_of_another_column_is_a_free_parameter() -> None:
+    for conditions in ("k > :least AND at > now()", "at > now() AND k > :least"):
+        view = plan_view("v", f"SELECT id FROM t WHERE {conditions}", POSTGRES)
+        assert [p.name for p in view.parameters] == ["least"]
+        assert view.ranges == ()
+        assert [b.operator for b in view.clock] == [">"]
+
+
+def test_equal_bounds_are_one() -> None:
+    sql = "SELECT id FROM t WHERE k = :k AND at > {}"
+    hour, minutes = (plan_view("v", sql.format(f"now() - interval '{i}'"), POSTGRES) for i in ("1 hour", "60 min"))
+    assert hour.clock == minutes.clock
