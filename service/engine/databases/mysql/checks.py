@@ -6,6 +6,7 @@ Not here: changes since a table was loaded (`changes`); conditions noticed by th
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from cdc.mysql.names import quote_name
 from cdc.mysql.values import undecodable
@@ -13,6 +14,7 @@ from service.engine.databases.mysql.catalog import load_layouts
 from service.engine.databases.mysql.connect import Flavour
 from service.engine.databases.mysql.sql_text import named, quoted, unqualified
 from service.engine.databases.mysql.wire import ServerReply, Wire
+from service.engine.upstream.clock_check import check_clock
 from service.engine.upstream.results import Finding
 
 OLDEST = {"mariadb": (10, 5), "mysql": (8, 0)}
@@ -34,6 +36,7 @@ _RIGHTS = {
     "BINLOG MONITOR": frozenset({"SUPER", "REPLICATION CLIENT", "ALL PRIVILEGES"}),
 }
 _USER = "SELECT CURRENT_USER()"
+_CLOCK = "SELECT UNIX_TIMESTAMP(SYSDATE(6))"
 #: Rights on everything in a line of SHOW GRANTS.
 _GLOBAL_GRANT = re.compile(r"GRANT (.+) ON \*\.\* TO ", re.IGNORECASE)
 _TABLES = """
@@ -70,7 +73,14 @@ async def check_server(wire: Wire, flavour: Flavour) -> list[Finding]:
     findings = list(_server_findings(variables, flavour))
     findings += await _role_findings(wire, _account(user))
     findings += await _replica_findings(wire, flavour, variables)
+    findings += await check_clock(partial(_clock_s, wire))
     return findings
+
+
+async def _clock_s(wire: Wire) -> float:
+    (reply,) = await wire.query_all([_CLOCK])
+    ((seconds,),) = reply.rows
+    return float(str(seconds))
 
 
 def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ Not here: the remedies (`publication`, the user); conditions noticed by the stre
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -17,6 +18,7 @@ from dataflow.schema import Catalog, Table
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
 from service.engine.databases.postgres.identities import load_identities
 from service.engine.databases.postgres.publication import create_statement
+from service.engine.upstream.clock_check import check_clock
 from service.engine.upstream.constraints import broken
 from service.engine.upstream.identities import FULL, TableIdentity
 from service.engine.upstream.results import Finding, UpstreamError
@@ -36,6 +38,8 @@ SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS standby
         WHERE proname = 'pg_logical_emit_message') AS pushes,
        pg_has_role('pg_read_all_stats', 'USAGE') AS sees_backends
 """
+
+_CLOCK = "SELECT extract(epoch FROM clock_timestamp()) AS seconds"
 
 _KERBEROS = "SELECT encrypted FROM pg_catalog.pg_stat_gssapi WHERE pid = pg_catalog.pg_backend_pid() AND encrypted"
 
@@ -97,7 +101,12 @@ async def check_server(connection: AsyncConnection, publication: str) -> list[Fi
     published = await _rows(connection, _PUBLICATION, publication)
     findings = list(_server_findings(server, connection.info.server_version))
     findings += _publication_findings(server, published, publication, connection.info.server_version)
+    findings += await check_clock(partial(_clock_s, connection))
     return findings
+
+
+async def _clock_s(connection: AsyncConnection) -> float:
+    return float((await _rows(connection, _CLOCK))[0]["seconds"])
 
 
 async def encrypted_by_kerberos(connection: AsyncConnection) -> bool:

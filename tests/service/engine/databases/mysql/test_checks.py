@@ -1,6 +1,8 @@
 """Each finding names what is wrong and the statement that repairs it; the statement does."""
 
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +41,14 @@ def test_nothing_wrong(mariadb: MariaDatabase) -> None:
     )
     assert findings(mariadb) == []
     assert findings(mariadb, "t", "p", "c") == []
+
+
+def test_another_clock(mariadb: MariaDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = time.time() - 60
+    monkeypatch.setattr("service.engine.upstream.clock_check.time", SimpleNamespace(time=lambda: now_s))
+    (warning,) = findings(mariadb)
+    assert (warning.code, warning.fatal) == ("clock", False)
+    assert " s ahead of this machine's" in warning.reason
 
 
 @pytest.fixture

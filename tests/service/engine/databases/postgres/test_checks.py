@@ -1,5 +1,8 @@
 """Each finding names what is wrong and the statement that repairs it; the statement does."""
 
+import time
+from types import SimpleNamespace
+
 import psycopg
 import pytest
 
@@ -42,6 +45,15 @@ def test_nothing_wrong(database: Database) -> None:
     assert warning.fix == "ALTER PUBLICATION upquery ADD TABLE public.t;"
     database.execute("CREATE PUBLICATION upquery FOR ALL TABLES")
     assert findings(database, "public.t") == []
+
+
+@pytest.mark.parametrize(("ahead_s", "where"), [(5.0, " s behind this machine"), (-5.0, " s ahead of this machine")])
+def test_another_clock(database: Database, monkeypatch: pytest.MonkeyPatch, ahead_s: float, where: str) -> None:
+    now_s = time.time() + ahead_s
+    monkeypatch.setattr("service.engine.upstream.clock_check.time", SimpleNamespace(time=lambda: now_s))
+    (warning,) = findings(database)
+    assert (warning.code, warning.fatal) == ("clock", False)
+    assert where in warning.reason
 
 
 def test_rights_that_only_help(database: Database) -> None:
