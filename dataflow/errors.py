@@ -37,13 +37,14 @@ class UnsupportedQuery(Exception):
 
 
 class UnsupportedParameter(UnsupportedQuery):
-    """A parameter where it cannot be a column of the plan's rows. `free`: it could be one of a chain, then of `type`
-    (`dataflow.types.SqlType`) if that is known."""
+    """A parameter where it cannot be a column of the plan's rows. It could be one of a chain, then of `type`
+    (`dataflow.types.SqlType`) if that is known; `below`: of one of the queries in FROM."""
 
-    def __init__(self, reason: str, span: Span | None, name: str, type_: object = None) -> None:
+    def __init__(self, reason: str, span: Span | None, name: str, type_: object = None, *, below: bool = False) -> None:
         super().__init__(reason, span)
         self.name = name
         self.type = type_
+        self.below = below
 
 
 class InvalidQuery(Exception):

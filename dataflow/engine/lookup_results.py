@@ -7,6 +7,7 @@ Not here: how rows are installed (`installation`), the demands that wait for the
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from dataflow.engine import events
 from dataflow.engine.backfills import Backfills
@@ -18,7 +19,7 @@ from dataflow.engine.evictions import views_above
 from dataflow.engine.flights import Flights, LookupQuery
 from dataflow.engine.installation import Installation
 from dataflow.engine.loads import Loads
-from dataflow.engine.nodes import Leaf
+from dataflow.engine.nodes import GroupingNode, Leaf
 from dataflow.engine.ring import Ring
 from dataflow.engine.uncertain_visibility import UncertainVisibility
 from dataflow.engine.upquery import Upqueries
@@ -71,6 +72,9 @@ class LookupResults:
         """Installs a result, or looks up again what it may not give."""
         result = sent.answer
         assert result is not None
+        if sent.chain.parametric is not None:
+            group = sent.node.relation.group if isinstance(sent.node, GroupingNode) else None
+            result = replace(result, rows=sent.chain.parametric.normal(result.rows, group))
         unseen = self._installation.unseen(sent, result)
         if result.snapshot.exact and any(delta.truncated or delta.overflow for delta in unseen):
             self._counters["repeated"] += 1

@@ -40,6 +40,14 @@ class ParametricRows:
             widened += [(*row, *values) for values in tuples]
         return self._function.rows(widened)
 
+    def normal(self, rows: list[Row], group: Columns | None) -> list[Row]:
+        """Rows of a lookup (of an aggregate by `group`: state rows) with the normal forms of parameters, which keys and
+        changes have, in the place of the texts that the upstream gave them."""
+        types = self._function.chain.columns
+        places = {c: i for i, c in enumerate(range(len(types)) if group is None else group)}
+        forms = [(places[c], form) for c in self._parameters if (form := types[c].type.normal_form) is not None]
+        return [_with_forms(row, forms) for row in rows] if forms else rows
+
     def surplus(self, rows: Iterable[Row], keys: Keys, most: int) -> dict[Key, None]:
         """The keys beyond `most` that have the values of one row of the table: those that were covered first."""
         active = self._active(*keys)
@@ -55,6 +63,14 @@ class ParametricRows:
         types = self._function.chain.columns
         own = [(self._plain[columns[p]], types[columns[p]].type.normal_form) for p in positions]
         return _ActiveTuples(coverage, values, positions, own)
+
+
+def _with_forms(row: Row, forms: Sequence[tuple[int, TextForm]]) -> Row:
+    values = list(row)
+    for place, form in forms:
+        if (value := values[place]) is not None:
+            values[place] = form(value)
+    return tuple(values)
 
 
 class _ActiveTuples:

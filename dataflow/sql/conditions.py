@@ -62,7 +62,8 @@ class BoundParameter:
 
     def refused(self, reason: str) -> UnsupportedParameter:
         """Returns the refusal of the parameter in its place: a range could be of a free one."""
-        can_be_free = self.outer is None and self.current is None and not self.many
+        one_value = not self.many or self.members is not None
+        can_be_free = self.outer is None and self.current is None and one_value
         return UnsupportedParameter(reason, self.span, self.name, self.expression.type if can_be_free else None)
 
     @property
@@ -94,7 +95,7 @@ def bind_parts(
     conjuncts: list[Scalar] = []
     parameters: list[BoundParameter] = []
     for part in parts:
-        if _is_comparison(part) and not (type(part) in _RANGES and _named(part) in free):
+        if _is_comparison(part) and not _is_free(part, free):
             parameters.append(_parameter(part, binder))
             continue
         bounds = [_current(part, *bound) for bound in clock_bounds(part, binder)]
@@ -123,9 +124,12 @@ def _is_comparison(node: exp.Expr) -> bool:
     return len(known) == 1 and any(_bare_parameter(side) is not None for side in sides)
 
 
-def _named(node: exp.Expr) -> str | None:
-    placeholder = node.find(exp.Placeholder)
-    return None if placeholder is None else parameter_name(placeholder)
+def _is_free(node: exp.Expr, free: FreeParameters) -> bool:
+    """Return whether a range, or a list of several members, is a condition with free parameters."""
+    several = isinstance(node, exp.In) and len(node.expressions) > 1
+    if type(node) not in _RANGES and not several:
+        return False
+    return any(parameter_name(placeholder) in free for placeholder in node.find_all(exp.Placeholder))
 
 
 def _folded(condition: Scalar) -> Scalar:

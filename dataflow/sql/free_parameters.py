@@ -23,6 +23,8 @@ from dataflow.sql.syntax.parse import parameter_name, parameter_span
 #: Types by name.
 FreeParameters = Mapping[str, SqlType]
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In)
+#: Operations that give equal results for equal numbers.
+_EXACT: tuple[type[exp.Expr], ...] = (exp.Neg, exp.Add, exp.Sub, exp.Mul)
 #: What has operands of one type.
 _OPERATIONS = (
     *_COMPARISONS,
@@ -83,7 +85,7 @@ def can_be_free(sql_type: object) -> bool:
     """Return whether parameters of a type can be columns of a chain: their values are had as they print."""
     if not isinstance(sql_type, SqlType) or sql_type.kind not in ("base", "enum"):
         return False
-    one_form = sql_type.normal_form is None or sql_type.is_decimal
+    one_form = sql_type.normal_form is None or sql_type.is_decimal or sql_type.is_string
     return sql_type.comparable and sql_type.takes_parameters and one_form
 
 
@@ -94,7 +96,8 @@ def check_reading(node: exp.Placeholder, sql_type: SqlType, dialect: Dialect) ->
     if sql_type.normal_form is None and not dialect.fills_templates:
         return
     parent = node.parent
-    while isinstance(parent, exp.Paren | exp.Cast):
+    exact = () if dialect.fills_templates else _EXACT
+    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, *exact)):
         parent = parent.parent
     if not isinstance(parent, (*_COMPARISONS, exp.Is)):
         reason = f"The parameter :{parameter_name(node)}, of type {sql_type.sql}, may only be compared."

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, UnsupportedQuery
 from dataflow.plan.expressions import equality, null_of_nulls, shift, used_columns
 from dataflow.plan.nodes import AggregateCall, BlockInput, Chain, Relation
 from dataflow.plan.nullability import never_null
@@ -102,13 +102,29 @@ class FromClause:
 
     def _free_column(self, name: str, span: Span | None) -> ColumnRef:
         """The column of the host that a free parameter is."""
+        if name not in self._free:
+            known = self._known(name)
+            self._free[name] = known or self._hosted(name, span)
+            if known is None:
+                self.parameters.append(BoundParameter(name, self._free[name], span))
+        return self._free[name]
+
+    def _known(self, name: str) -> ColumnRef | None:
+        """A column of an inner input that equals the parameter anyway."""
+        wanted = BoundParameter(name, ColumnRef(0, self.environment.free[name]), None)
+        found = self.joined.bound(wanted)
+        return found if isinstance(found, ColumnRef) else None
+
+    def _hosted(self, name: str, span: Span | None) -> ColumnRef:
         if self._host is None:
             self._host = self._choose_host(name, span)
-        if name not in self._free:
-            place = self._host + sorted(self.environment.free).index(name)
-            self._free[name] = ColumnRef(place, self.environment.free[name])
-            self.parameters.append(BoundParameter(name, self._free[name], span))
-        return self._free[name]
+        place = self._host + sorted(self.environment.free).index(name)
+        return ColumnRef(place, self.environment.free[name])
+
+    def offer(self) -> None:
+        """Has the parameters that queries around this one, in whose FROM it stands, want of it."""
+        for name in sorted(self.environment.below) if self.environment.in_from else ():
+            self._free_column(name, None)
 
     def _choose_host(self, name: str, span: Span | None) -> int:
         """The table that the key, or a correlation, is of, so that few of its rows are looked up; else the first."""
@@ -119,7 +135,8 @@ class FromClause:
             if not item.left and isinstance(item.relation, Chain) and item.relation.parameters is not None
         }
         if not hosts:
-            raise UnsupportedQuery(f"The parameter :{name} has no table beside it that it could pick rows of.", span)
+            reason = f"The parameter :{name} has no table beside it that it could pick rows of."
+            raise UnsupportedParameter(reason, span, name, below=True)
         keyed = [starts[i] for p in self.parameters for i in inputs_used(starts, used_columns(p.expression))]
         return next((hosts[start] for start in keyed if start in hosts), next(iter(hosts.values())))
 
@@ -251,7 +268,7 @@ class FromClause:
             return self._lateral(node, beside)
         if isinstance(node, exp.Subquery):
             _only(node, "this", "alias", "order", "limit", "offset", "with_")
-            return self._derived(self.environment.lower(node.copy(), self.environment), node, "")
+            return self._derived(self.environment.lower(node.copy(), replace(self.environment, in_from=True)), node, "")
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             _only(node, "this", "db", "catalog", "alias")
             return self._derived(self._named(node), node, name_of(node.this), self._table_name(node))

@@ -201,7 +201,7 @@ class LooseBlock:
                 self._make_inner(position)
             self.parameters.append(pending.parameter)
             return True
-        value = self._bound(pending.parameter)
+        value = self.bound(pending.parameter)
         if value is not None:
             self._join_on(pending, value)
         return value is not None
@@ -215,7 +215,7 @@ class LooseBlock:
         position = input_of(offsets(self.inputs), pending.column)
         self._add_to_on(position, [functions.comparison("=", pending.parameter.expression, value)])
 
-    def _bound(self, parameter: BoundParameter) -> Scalar | None:
+    def bound(self, parameter: BoundParameter) -> Scalar | None:
         """Returns a column of an inner input that equals the parameter in every row of the SELECT; None without one."""
         starts = offsets(self.inputs)
         for known in self.parameters:

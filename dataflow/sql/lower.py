@@ -46,12 +46,16 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
     UnsupportedQuery: no incremental plan (yet), with the reason and the place. InvalidQuery: no SELECT that would run.
     """
     free: dict[str, SqlType] = {}
+    below: set[str] = set()
     try:
         while True:
             try:
-                return _planned(name, sql, catalog, free)
+                return _planned(name, sql, catalog, free, frozenset(below))
             except UnsupportedParameter as refused:
-                free[refused.name] = _type_if_free(refused, free)
+                if refused.below and refused.name not in below:
+                    below.add(refused.name)
+                else:
+                    free[refused.name] = _type_if_free(refused, free)
     except (UnsupportedQuery, InvalidQuery) as error:
         error.span = _closed(sql, error.span, catalog)
         raise
@@ -82,8 +86,8 @@ def _closed(sql: str, span: Span | None, catalog: Catalog) -> Span | None:
     return span
 
 
-def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters) -> View:
-    environment = Environment(sql, catalog, lower_derived, free=dict(free))
+def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters, below: frozenset[str]) -> View:
+    environment = Environment(sql, catalog, lower_derived, free=dict(free), below=below)
     query = unwrapped(parse(sql, environment.dialect.grammar))
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
         raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")

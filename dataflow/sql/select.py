@@ -82,6 +82,7 @@ class SelectLowering:
         """The relation, with its order. A view's LIMIT is the caller's; any other is in the relation."""
         self._check_clauses()
         self._from.read(self._select)
+        self._from.offer()
         where = self._select.args.get("where")
         if where is not None:
             self._from.where(where.this)

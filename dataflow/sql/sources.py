@@ -61,6 +61,9 @@ class Environment:
     reading: tuple[str, ...] = ()
     #: The parameters that are columns of chains.
     free: FreeParameters = field(default_factory=dict)
+    #: Of these, those that queries in FROM have for the queries around them; and whether this is of such a query.
+    below: frozenset[str] = frozenset()
+    in_from: bool = False
 
     @property
     def dialect(self) -> Dialect:
@@ -84,7 +87,7 @@ class Environment:
 
     def within(self, around: Around, subquery: exp.Expr) -> "Environment":
         """For a subquery that may name what is `around` it."""
-        return replace(self, around=around, subquery=subquery)
+        return replace(self, around=around, subquery=subquery, in_from=False)
 
     def read_cte(self, name: str) -> Derived | None:
         """A common table expression; None if there is none of this name."""

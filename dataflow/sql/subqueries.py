@@ -386,10 +386,7 @@ def _positive(count: Scalar) -> Scalar:
 
 
 def _several(parameter: BoundParameter) -> UnsupportedQuery:
-    return UnsupportedQuery(
-        f"{parameter.title} is a list or a range inside a subquery whose rows are taken together.",
-        parameter.span,
-    )
+    return parameter.refused(f"{parameter.title} is a list or a range inside a subquery whose rows are taken together.")
 
 
 def _index(expression: Scalar) -> int:

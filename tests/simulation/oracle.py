@@ -37,6 +37,7 @@ from tests.simulation.oracle_values import compile_scalar, identity, normal_of, 
 Tables = Mapping[str, Sequence[Row]]
 #: Values of parameters, of which NULL is one.
 SOME_INTEGERS = ("0", "1", "2", "3", "4", "5")
+SOME_NUMERICS = ("0", "1", "2.5", "40.125", "NaN")
 
 
 def evaluate_relation(relation: Relation, tables: Tables, catalog: Catalog | None = None) -> list[Row]:  # noqa: ARG001
@@ -77,9 +78,9 @@ class CompiledChain(CompiledRelation):
         self.tables = frozenset((chain.table,))
         self.keep = None if chain.predicate is None else compile_scalar(chain.predicate)
         self.columns = [compile_scalar(c) for c in chain.columns]
-        self.tuples = list(
-            product((*SOME_INTEGERS, None), repeat=len(chain.parameters.types) if chain.parameters else 0)
-        )
+        types = () if chain.parameters is None else chain.parameters.types
+        some = [(*(SOME_NUMERICS if t.name == "numeric" else SOME_INTEGERS), None) for t in types]
+        self.tuples = list(product(*some))
 
     def evaluate(self, rows_of: Callable[[str], Sequence[Row]]) -> list[Row]:
         rows = [(*row, *values) for row in rows_of(self.table) for values in self.tuples]

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 from dataflow.plan.nodes import Chain, ChainParameters, OrderTerm, TopK
 from dataflow.scalar import ColumnRef, Scalar
+from dataflow.schema import SqlType
 from tests.simulation.plans import (
     COMMENT_COUNTS,
     COUNT_ROWS,
+    SCORE,
     STORIES,
     TABLE_BY_NAME,
     USERS,
@@ -27,20 +29,20 @@ from tests.simulation.plans import (
     over,
     total,
 )
-from tests.simulation.schema import BOOL, INT4
+from tests.simulation.schema import BOOL, INT4, NUMERIC
 from tests.simulation.set_views import all_of
 
 
-def parametric(table: str, number: int, where: Callable[..., Scalar] | None = None) -> Chain:
+def parametric(table: str, number: int, where: Callable[..., Scalar] | None = None, sql_type: SqlType = INT4) -> Chain:
     """All columns of a table, and those of so many parameters, which `where` is given."""
     first_column = len(TABLE_BY_NAME[table].columns)
-    own = tuple(ColumnRef(first_column + i, INT4) for i in range(number))
+    own = tuple(ColumnRef(first_column + i, sql_type) for i in range(number))
     plain = chain(table)
     return replace(
         plain,
         predicate=None if where is None else where(*own),
         columns=(*plain.columns, *own),
-        parameters=ChainParameters(first_column, (INT4,) * number),
+        parameters=ChainParameters(first_column, (sql_type,) * number),
     )
 
 
@@ -52,6 +54,8 @@ def _either(one: Scalar, other: Scalar) -> Scalar:
 HEAVIER = parametric("votes", 1, lambda least: greater(WEIGHT, least))
 #: story, voter, weight, and two parameters, of which a row is between
 BETWEEN = parametric("votes", 2, lambda least, most: call("and", BOOL, greater(WEIGHT, least), greater(most, WEIGHT)))
+#: id, author, title, score, a score that is less and has several texts
+BETTER = parametric("stories", 1, lambda least: greater(SCORE, least), NUMERIC)
 #: id, author, title, score, reader
 READ_STORIES = parametric("stories", 1)
 #: id, story, author, parent, body, somebody
@@ -83,6 +87,8 @@ def parametric_shapes() -> list[Shape]:
     return [
         Shape("free_heavier", HEAVIER, ((3,), (0, 3), (1, 3), (0, 1, 3))),
         Shape("free_between", BETWEEN, ((3, 4), (0, 3, 4), (4, 3))),
+        Shape("free_better", BETTER, ((4,), (1, 4))),
+        Shape("free_better_authors", over(aggregate(BETTER, (1, 4), COUNT_ROWS)), ((1,), (0, 1))),
         Shape("free_of_somebody", OF_SOMEBODY, ((5,), (1, 5))),
         Shape("free_between_sums", over(aggregate(BETWEEN, (0, 3, 4), *sums)), ((1, 2), (0, 1, 2))),
         Shape("free_heavier_total", over(aggregate(HEAVIER, (3,), *sums, scalar=True)), ((0,),)),

@@ -11,11 +11,11 @@ from dataflow.plan.parametric import is_parameter
 from dataflow.plan.parts import Interval, Lookup
 from dataflow.state.intervals import Cover
 from dataflow.types import Key, Row, Value
-from tests.simulation.oracle import SOME_INTEGERS
+from tests.simulation.oracle import SOME_INTEGERS, SOME_NUMERICS
 
 #: Parts of keys that may have no rows, by type.
 SOME_NUMBERS = SOME_INTEGERS
-SOME_VALUES = {"text": ("", "a", "b", "p", "q", "x", "y"), "numeric": ("0", "1", "2.5", "40.125", "NaN")}
+SOME_VALUES = {"text": ("", "a", "b", "p", "q", "x", "y"), "numeric": SOME_NUMERICS}
 
 
 def is_key(lookup: Lookup, key: Key) -> bool:

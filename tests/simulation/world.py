@@ -32,6 +32,7 @@ from tests.simulation.identities import streamed as streamed_in_part
 from tests.simulation.oracle import compiled
 from tests.simulation.oracle_values import ERROR, normals_of
 from tests.simulation.ordered import RowOrder
+from tests.simulation.respelling import respelled
 from tests.simulation.schema import CATALOG, LATE_TABLE, SIZES, ForeignKey, SchemaVariant, domain, enforced
 from tests.simulation.state_rows import state_normals, state_rows
 from tests.simulation.visibility import KINDS, Visibility
@@ -165,6 +166,7 @@ class World:
             normals = state_normals(relation, columns)
         wanted = {tuple(n(v) for n, v in zip(normals, key, strict=True)) for key in keys}
         found = [r for r in rows if tuple(n(r[c]) for n, c in zip(normals, columns, strict=True)) in wanted]
+        found = respelled(relation, found)
         rng.shuffle(found)
         failed = any(ERROR in row for row in found)
         if lookup.part is not None:

@@ -30,3 +30,8 @@ def null_is_no_value() -> AbstractContextManager[Any]:
         return (values for values in original(self, row) if None not in values)
 
     return patch.object(parametric_rows._ActiveTuples, "of", without_nulls)
+
+
+def texts_of_the_upstream() -> AbstractContextManager[Any]:
+    """Rows of lookups keep the texts that the upstream gives parameters."""
+    return patch.object(ParametricRows, "normal", lambda _self, rows, _group: rows)

@@ -133,6 +133,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     parametric.tuples_of_one_cover: PARAMETRIC,
     parametric.tuples_that_are_covered_only: PARAMETRIC,
     parametric.null_is_no_value: PARAMETRIC,
+    parametric.texts_of_the_upstream: PARAMETRIC,
     partial_images.old_row_stays: Focus(old_rows=False),
     partial_images.old_row_stays_in_its_store: Focus(old_rows=True),
     partial_images.identity_is_the_catalogs: Focus(weights={"identity": 3}, old_rows=True),

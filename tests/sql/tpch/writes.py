@@ -279,9 +279,9 @@ class Warehouse:
         return self._set("nation", "n_nationkey", number, n_name=names, n_regionkey=regions)
 
 
-def tpch(seed: int, transactions: int) -> CorpusFile:
-    """The queries, a database, and a history of so many transactions."""
-    file = read_corpus_file(Path(__file__).parent / "reads.test")
+def tpch(seed: int, transactions: int, reads: str = "reads") -> CorpusFile:
+    """The queries of a file, a database, and a history of so many transactions."""
+    file = read_corpus_file(Path(__file__).parent / f"{reads}.test")
     warehouse = Warehouse(seed)
     tables = ("region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem")
     first = [*(f"DELETE FROM {table}" for table in tables), *warehouse.first_rows()]
