@@ -49,12 +49,12 @@ def _keys(query: Query, rng: Random, dialect: Dialect) -> list[list[str]]:
     if not query.parameters:
         return []
     return [
-        [f"{name}={_given(name in query.lists, dialect.values[kind], rng)}" for name, kind in query.parameters.items()]
+        [f"{name}={_given(name, query, dialect.values[kind], rng)}" for name, kind in query.parameters.items()]
         for _ in range(3)
     ]
 
 
-def _given(is_list: bool, values: tuple[str, ...], rng: Random) -> str:
-    if is_list:
+def _given(name: str, query: Query, values: tuple[str, ...], rng: Random) -> str:
+    if name in query.lists:
         return f"[{','.join(v for v in rng.sample(values, rng.randint(1, 3)) if v)}]"
-    return "null" if rng.random() < 0.05 else rng.choice(values)
+    return "null" if rng.random() < (0.3 if name == "free" else 0.05) else rng.choice(values)

@@ -12,6 +12,16 @@ from tests.fuzz.expressions import Expressions, Named
 
 #: The most usual ones several times.
 _SET_OPERATIONS = ("UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
+#: Conditions with a free parameter, of values without and with an order.
+_EQUAL = (
+    "({column} = :free OR {other})",
+    "(:free IS NULL OR {column} = :free)",
+    "{column} <> :free",
+    "NOT ({column} = :free AND {other})",
+    "CASE WHEN {column} = :free THEN {other} ELSE NOT ({other}) END",
+)
+_ORDERED = ("{column} > :free AND {column} IS NOT NULL", "({column} < :free) = ({other})", "NOT ({column} >= :free)")
+FREE = (_EQUAL, (*_EQUAL, *_ORDERED))
 
 
 @dataclass(slots=True)
@@ -129,6 +139,7 @@ class QueryGenerator:
         conditions = [self._expressions.predicate(source.scope, depth - 1) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
         if query is not None:
             conditions += self._parameters(source.scope, query)
+            conditions += self._free_parameters(source.scope, query, depth - 1)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         form = rng.random()
         if form < 0.25:
@@ -170,6 +181,17 @@ class QueryGenerator:
             else:
                 conditions.append(f"{column} = :{name}")
         return conditions
+
+    def _free_parameters(self, scope: list[Named], query: Query, depth: int) -> list[str]:
+        """A condition in which a parameter is no key, list or range of a column, or none of the only one."""
+        rng = self._rng
+        kinds = [kind for kind in self._dialect.parameters if self._of(scope, kind)]
+        if not kinds or rng.random() < 0.75:
+            return []
+        query.parameters["free"] = kind = rng.choice(kinds)
+        form = rng.choice(FREE[kind in self._dialect.ranged])
+        column, other = rng.choice(self._of(scope, kind)), self._expressions.predicate(scope, depth)
+        return [form.format(column=column, other=other)]
 
     def _aggregate(self, scope: list[Named]) -> tuple[str, str]:
         rng, dialect = self._rng, self._dialect
