@@ -24,7 +24,9 @@ class ParametricRows:
     """A parametric chain's rows, under keys that each have all of its parameters."""
 
     def __init__(self, function: ChainFunction) -> None:
+        assert function.chain.parameters is not None
         self._function = function
+        self._first = function.chain.parameters.first
         self._parameters = parameter_columns(function.chain)
         self._plain = passed_through(function.chain)
 
@@ -37,7 +39,9 @@ class ParametricRows:
         widened: list[Row] = []
         for row in rows:
             tuples = dict.fromkeys(values for each in active for values in each.of(row))
-            widened += [(*row, *values) for values in tuples]
+            # A column that was added since the view was planned is behind those that it knows.
+            own = row[: self._first]
+            widened += [(*own, *values) for values in tuples]
         return self._function.rows(widened)
 
     def normal(self, rows: list[Row], group: Columns | None) -> list[Row]:

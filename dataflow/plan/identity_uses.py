@@ -115,7 +115,10 @@ def _use(chain: Chain, columns: Columns | None, catalog: Catalog, *, evicts: boo
     names = [column.name for column in table.columns]
     plain = passed_through(chain)
     missing = None
-    if columns is not None and not evicts:
+    if chain.parameters is not None:
+        # One row of the table is one for each active tuple, so keys are evicted (`engine.partial_images`).
+        evicts = True
+    elif columns is not None and not evicts:
         bases = [plain.get(c) for c in columns]
         wanted = [b for b in bases if b is not None and b not in table.identity]
         missing = tuple(names[b] for b in wanted) if bases and None not in bases else ()

@@ -95,3 +95,8 @@ def test_the_key_is_among_the_columns_of_what_is_materialized() -> None:
     (item,) = plan.relation.inputs
     assert isinstance(item.relation, Chain)
     assert len(item.relation.columns) == len(plan.relation.columns) + 1
+
+
+def test_a_parametric_chain_evicts_keys() -> None:
+    sql = "SELECT author, count(*) FROM stories WHERE score > :low GROUP BY author"
+    assert texts(sql) == ["old rows of public.stories: an update evicts the keys that (id) tells"]

@@ -45,7 +45,8 @@ def _inputs_with_keys(relation: Relation, catalog: Catalog) -> Relation:
 def _materialized(source: Source, columns: Columns, catalog: Catalog) -> Source:
     """The source, beneath a block that materializes it if it is a chain whose old rows would be missing: had by
     `columns` that are not all within the identity."""
-    if not isinstance(source, Chain):
+    if not isinstance(source, Chain) or source.parameters is not None:
+        # Of a parametric chain, keys are evicted in any case (`engine.partial_images`).
         return source
     table, plain = catalog.tables[source.table], passed_through(source)
     if not table.identity or (columns and all(plain.get(c) in table.identity for c in columns)):
@@ -56,8 +57,10 @@ def _materialized(source: Source, columns: Columns, catalog: Catalog) -> Source:
 def _with_keys(block: Block, catalog: Catalog) -> Block:
     for position, item in enumerate(block.inputs):
         chain = item.relation
-        key = _key_of(catalog.tables[chain.table]) if isinstance(chain, Chain) else None
-        if isinstance(chain, Chain) and key is not None and not set(passed_through(chain).values()).issuperset(key):
+        if not isinstance(chain, Chain) or chain.parameters is not None:
+            continue
+        key = _key_of(catalog.tables[chain.table])
+        if key is not None and not set(passed_through(chain).values()).issuperset(key):
             table = catalog.tables[chain.table]
             added = [ColumnRef(c, table.columns[c].type) for c in key]
             columns = tuple(sorted(dict.fromkeys((*chain.columns, *added)), key=sort_key))

@@ -376,8 +376,8 @@ def columns_used(plan: ViewPlan, table: str) -> set[int]:
         return used.union(*(read.columns for read in plan.view.reads if read.table == table))
     for chain in _find(plan.view.relation, Chain):
         if chain.table == table:
-            for scalar in (chain.predicate, *chain.columns):
-                used.update(ref.index for ref in _find(scalar, ColumnRef))
+            refs = _find((chain.predicate, *chain.columns), ColumnRef)
+            used.update(ref.index for ref in refs if chain.parameters is None or ref.index < chain.parameters.first)
     return used
 
 
