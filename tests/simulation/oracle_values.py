@@ -154,7 +154,7 @@ def compile_scalar(expression: Scalar) -> Evaluator:
         return comparison(expression, *arguments)
     if expression.function in CALLS:
         call = CALLS[expression.function]
-        if expression.type.name in RANGES:
+        if expression.type.kind == "base" and expression.type.name in RANGES:
             return in_range(RANGES[expression.type.name], lambda row: call(*[a(row) for a in arguments]))
         return lambda row: call(*[a(row) for a in arguments])
     return other_call(expression)
