@@ -178,9 +178,9 @@ class FromClause:
 
     def finish(self, calls: Iterable[AggregateCall]) -> None:
         """Settles what parameters and correlations mean, once all expressions and aggregate calls are bound."""
-        for pending in self.joined.finish():
-            self.joined.bind(pending, self._value_of(pending))
-        self.joined.finish()
+        # What binds one may bind others, and changes the list.
+        while pending := self.joined.finish():
+            self.joined.bind(pending[0], self._value_of(pending[0]))
         self.correlations.finish()
         for call in calls:
             used = used_columns(call.argument, *call.others, *(t.expression for t in call.order), call.keeps)
