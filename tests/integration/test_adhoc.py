@@ -26,7 +26,7 @@ OTHERS = {
     "kept": "SELECT id, score FROM stories WHERE removed = false AND author = 'user1' AND score >= :least",
     # Kept by running it again: only equal words tell.
     "ranked": "SELECT id, random() < 2 AS yes, title FROM stories WHERE author = :author ORDER BY id",
-    "near": "SELECT s.id, (SELECT count(*) FROM comments c WHERE c.story_id = s.id AND c.author = :who) AS said"
+    "near": "SELECT s.id, (SELECT bit_or(c.id) FROM comments c WHERE c.story_id = s.id AND c.author = :who) AS said"
     " FROM stories s WHERE s.author = :author ORDER BY s.id",
 }
 #: Queries like the views', and like them but for one thing. ``{x}`` is a value.

@@ -51,7 +51,7 @@ def lookup_statement(lookup: Lookup, catalog: Catalog, source: str | None = None
         pairs = zip(parameters, values, strict=True)
         texts = {columns[i].index: constant(value, columns[i].type) for i, value in pairs}
         for chunk in [keys[i : i + CHUNK] for i in range(0, len(keys), CHUNK)] or [[]]:
-            condition = partial(_keys, own_columns, chunk) if own or not keys else None
+            condition = partial(_keys, own_columns, chunk) if own else None
             statements.append(_statement(lookup.relation, own_columns, lookup.part, catalog, condition, source, texts))
     return " UNION ALL ".join(statements)
 
