@@ -68,10 +68,7 @@ def misfit(relation: Relation, name: str, layout: TableLayout) -> str | None:
     if relation.name != name:
         return f"{name} was renamed to {relation.name}."
     if relation.identity == ():
-        return (
-            f"{identity_reason(name, relation.identity_kind)} Run: ALTER TABLE {name} REPLICA IDENTITY FULL; -- "
-            "`upquery doctor` prints the least identity that suffices"
-        )
+        return f"{identity_reason(name, relation.identity_kind)} Run: ALTER TABLE {name} REPLICA IDENTITY FULL;"
     return None
 
 
