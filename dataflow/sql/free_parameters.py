@@ -33,6 +33,9 @@ _OPERATIONS = (
     *(exp.Like, exp.ILike),
 )
 
+#: Functions of one text.
+_OF_TEXT = frozenset({"lower", "upper"})
+
 
 def hosting(chain: Chain, free: FreeParameters) -> Chain:
     """Returns a chain over all columns of a table with those of the free parameters behind them."""
@@ -82,11 +85,11 @@ def _occurrences(node: exp.Placeholder) -> Iterator[exp.Placeholder]:
 
 
 def can_be_free(sql_type: object) -> bool:
-    """Return whether parameters of a type can be columns of a chain: their values are had as they print."""
+    """Return whether parameters of a type can be columns of a chain: the normal form is a text of the same value."""
     if not isinstance(sql_type, SqlType) or sql_type.kind not in ("base", "enum"):
         return False
-    one_form = sql_type.normal_form is None or sql_type.is_decimal or sql_type.is_string
-    return sql_type.comparable and sql_type.takes_parameters and one_form
+    rounded = sql_type.is_float or sql_type.is_interval or sql_type.is_document
+    return sql_type.comparable and sql_type.takes_parameters and not rounded
 
 
 def check_reading(node: exp.Placeholder, sql_type: SqlType, dialect: Dialect) -> None:
@@ -110,6 +113,8 @@ def _inferred(node: exp.Placeholder, binder: Binder) -> SqlType | None:
     while (parent := child.parent) is not None:
         if isinstance(parent, exp.Cast):
             return _cast_to(parent, binder)
+        if isinstance(parent, exp.Func) and binder.written_name(parent) in _OF_TEXT:
+            return binder.text
         if isinstance(parent, _OPERATIONS):
             for sibling in _siblings(parent, child):
                 found = _type_of(sibling, binder)
@@ -123,9 +128,10 @@ def _inferred(node: exp.Placeholder, binder: Binder) -> SqlType | None:
 
 def _cast_to(node: exp.Cast, binder: Binder) -> SqlType | None:
     try:
-        return enum_type(node.args["to"], binder.catalog) or cast_type(node.args["to"])
+        found = enum_type(node.args["to"], binder.catalog) or cast_type(node.args["to"])
     except UnsupportedQuery:
         return None
+    return binder.text if found.name == binder.text.name else found
 
 
 def _siblings(parent: exp.Expr, child: exp.Expr) -> Iterator[exp.Expr]:
