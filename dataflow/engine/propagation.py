@@ -94,10 +94,10 @@ class Propagation:
 
     def _forget_surplus(self, table: str, change: TableDelta) -> None:
         """Evicts the oldest of the keys by whose parameters a row of a change would be looked at too often."""
-        rows = (*change.removed, *change.added)
         for chain in self._graph.by_table.get(table, ()):
             if chain.parametric is None:
                 continue
+            rows = (*change.removed, *change.added)
             for child in chain.children:
                 for cover, coverage in child.coverages().items():
                     keys = child.source_columns(coverage.columns), coverage
