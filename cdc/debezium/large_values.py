@@ -45,7 +45,7 @@ class LargeValues:
     """Placeholders in the rows of one table. *State*: `unsupported`, the columns whose placeholders are unknown."""
 
     def __init__(self, layout: TableLayout, placeholder: str) -> None:
-        """`placeholder`: ``unavailable.value.placeholder``."""
+        """`placeholder`: the connector's option ``unavailable.value.placeholder``."""
         data = placeholder.encode()
         name = UUID(bytes=md5(data, usedforsecurity=False).digest(), version=3)
         self._markers = frozenset(

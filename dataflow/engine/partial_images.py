@@ -64,7 +64,8 @@ class PartialImages:
         relation = chain.relation
         #: A parametric chain has a row for every active tuple, which one of the table does not tell: keys are evicted.
         self._parametric = relation.parameters is not None
-        plain = {c: base for c, base in passed_through(relation).items() if base < len(table.columns)}
+        first = len(table.columns) if relation.parameters is None else relation.parameters.first
+        plain = {c: base for c, base in passed_through(relation).items() if base < first}
         shown = {base: column for column, base in plain.items()}
         self.table = table
         self._function = chain.function

@@ -185,7 +185,9 @@ def _ordered(term: OrderTerm | CallOrder, text: str) -> str:
 def table_columns(chain: Chain, catalog: Catalog) -> list[str]:
     """Names of the base table's columns, and numbers of the parameters."""
     own = [bare(column.name) for column in catalog.tables[chain.table].columns]
-    return own + [f":{i}" for i in range(1, 1 + (len(chain.parameters.types) if chain.parameters else 0))]
+    if chain.parameters is None:
+        return own
+    return own[: chain.parameters.first] + [f":{i}" for i in range(1, 1 + len(chain.parameters.types))]
 
 
 def column_names(relation: Relation, catalog: Catalog) -> list[str]:

@@ -41,7 +41,9 @@ def chain_table(chain: Chain, catalog: Catalog) -> Table:
 def _widened(table: Table, parameters: ChainParameters) -> Table:
     own = tuple(Column(f":{i}", sql_type, not_null=False) for i, sql_type in enumerate(parameters.types, start=1))
     places = tuple(range(parameters.first, parameters.first + len(own)))
-    return replace(table, columns=(*table.columns, *own), keys=tuple((*key, *places) for key in table.keys))
+    # A column that was added since the chain was planned stands behind those that it knows.
+    known = table.columns[: parameters.first]
+    return replace(table, columns=(*known, *own), keys=tuple((*key, *places) for key in table.keys))
 
 
 def without_parameters(chain: Chain) -> Chain:

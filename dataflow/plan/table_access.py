@@ -63,7 +63,8 @@ def unsupported_by_index(relation: Chain | Aggregate, columns: Columns, catalog:
 def unordered_by_index(chain: Chain, columns: Columns, first: OrderTerm, catalog: Catalog) -> str | None:
     """A warning, if no index of the upstream has a key's rows in an order that begins with `first`."""
     table = catalog.tables[chain.table]
-    keys = {ref.index for c in columns if (ref := _column(chain, c)).index < len(table.columns)}
+    own = len(table.columns) if chain.parameters is None else chain.parameters.first
+    keys = {ref.index for c in columns if (ref := _column(chain, c)).index < own}
     term = chain.columns[first.column]
     if any(keys.issuperset(key) for key in table.keys):
         return None
