@@ -79,7 +79,7 @@ def _finding(table: Table, need: _Need, identity: TableIdentity) -> Finding:
     nullable = [c.name for c in wanted if not c.not_null]
     chosen = FULL if need.columns is None else identity.least(names)
     sentences = [f"The replica identity of {table.name} is ({', '.join(known)}).", *_consequences(need)]
-    sentences += _writes(identity.figures)
+    sentences += writes(identity.figures)
     created: list[str] = []
     if chosen == FULL and nullable:
         sentences.append(f"An index cannot replace FULL, since {', '.join(nullable)} may be NULL.")
@@ -112,9 +112,11 @@ def _consequences(need: _Need) -> Iterator[str]:
         )
 
 
-def _writes(figures: RowFigures) -> list[str]:
+def writes(figures: RowFigures) -> list[str]:
+    """Returns the sentence about how often the table is written to."""
     if figures.rate is not None:
-        return [f"pg_stat_user_tables counts {figures.rate:,.3g} updates and deletes a second."]
+        rate = f"{figures.rate:,.0f}" if figures.rate >= 100 or not figures.rate else f"{figures.rate:.2f}"
+        return [f"pg_stat_user_tables counts {rate} updates and deletes a second."]
     return [f"pg_stat_user_tables counts {figures.updates_and_deletes:,} updates and deletes."]
 
 
