@@ -6,7 +6,7 @@ that of what stands beside them, as PostgreSQL infers it ("Operator Type Resolut
 Not here: binding them (`from_clause`), routes to their chains (`plan.required_keys`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -100,7 +100,7 @@ def check_reading(node: exp.Placeholder, sql_type: SqlType, dialect: Dialect) ->
         return
     parent = node.parent
     exact = () if dialect.fills_templates else _EXACT
-    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, *exact)):
+    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, exp.Tuple, *exact)):
         parent = parent.parent
     if not isinstance(parent, (*_COMPARISONS, exp.Is)):
         reason = f"The parameter :{parameter_name(node)}, of type {sql_type.sql}, may only be compared."
@@ -115,7 +115,7 @@ def _inferred(node: exp.Placeholder, binder: Binder) -> SqlType | None:
             return _cast_to(parent, binder)
         if isinstance(parent, exp.Func) and binder.written_name(parent) in _OF_TEXT:
             return binder.text
-        if isinstance(parent, _OPERATIONS):
+        if isinstance(parent, (*_OPERATIONS, exp.Tuple)):
             for sibling in _siblings(parent, child):
                 found = _type_of(sibling, binder)
                 if found is not None:
@@ -135,7 +135,14 @@ def _cast_to(node: exp.Cast, binder: Binder) -> SqlType | None:
 
 
 def _siblings(parent: exp.Expr, child: exp.Expr) -> Iterator[exp.Expr]:
-    for operand in parent.iter_expressions():
+    """The operands beside one; of a row's member, those at its place in the rows that the row is compared with."""
+    operands: Iterable[exp.Expr] = parent.iter_expressions()
+    if isinstance(parent, exp.Tuple):
+        place, row = parent.expressions.index(child), parent
+        compared = row.parent.iter_expressions() if isinstance(row.parent, _COMPARISONS) else ()
+        rows = [other for other in compared if isinstance(other, exp.Tuple) and other is not row]
+        operands = [other.expressions[place] for other in rows if place < len(other.expressions)]
+    for operand in operands:
         if operand is not child and operand.find(exp.Placeholder, exp.Query) is None:
             yield operand
 

@@ -6,7 +6,7 @@ here, or not exactly PostgreSQL's on these types, is an UnsupportedQuery.
 Not here: plain functions and operators (`postgres.resolve`), casts (`coercion`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dataflow.errors import UnsupportedQuery
@@ -160,16 +160,21 @@ def row_comparison(operator: str, left: Sequence[Scalar], right: Sequence[Scalar
     if operator in ("=", "<>", "is distinct from", "is not distinct from"):
         joined = "and" if operator in ("=", "is not distinct from") else "or"
         return logical(joined, [comparison(operator, a, b) for a, b in pairs])
-    return _row_order(operator, pairs)
+    return row_order(operator, pairs, comparison, logical)
 
 
-def _row_order(operator: str, pairs: Sequence[tuple[Scalar, Scalar]]) -> Scalar:
+def row_order(
+    operator: str,
+    pairs: Sequence[tuple[Scalar, Scalar]],
+    compare: Callable[[str, Scalar, Scalar], Scalar],
+    combine: Callable[[str, Sequence[Scalar]], Scalar],
+) -> Scalar:
+    """``(a, b) < (c, d)``, by a dialect's comparison and logic: ``a < c OR (a = c AND b < d)``."""
     (a, b), *rest = pairs
     if not rest:
-        return comparison(operator, a, b)
-    return logical(
-        "or", [comparison(operator[0], a, b), logical("and", [comparison("=", a, b), _row_order(operator, rest)])]
-    )
+        return compare(operator, a, b)
+    tied = combine("and", [compare("=", a, b), row_order(operator, rest, compare, combine)])
+    return combine("or", [compare(operator[0], a, b), tied])
 
 
 # --- logic and choices ----------------------------------------------------------------------------------------------
@@ -422,6 +427,7 @@ __all__ = [
     "plain_type",
     "quantified",
     "row_comparison",
+    "row_order",
     "same_type",
     "settled",
     "sortable",

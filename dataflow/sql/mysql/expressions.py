@@ -13,6 +13,7 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Call, Literal, Scalar
+from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN
 from dataflow.sql.expressions.written_calls import has_others
@@ -84,10 +85,14 @@ def _row(node: Any) -> list[exp.Expr] | None:
 
 
 def _row_comparison(operator: str, left: list[Scalar], right: list[Scalar]) -> Scalar:
-    if len(left) != len(right) or operator not in ("=", "<>", "is not distinct from"):
-        raise UnsupportedQuery(f"Rows compared by {operator} are not on the list of exact expressions.")
-    pairs = zip(left, right, strict=True)
-    return values.logical("or" if operator == "<>" else "and", [values.comparison(operator, a, b) for a, b in pairs])
+    if len(left) != len(right):
+        raise UnsupportedQuery("Rows of different lengths are not compared.")
+    pairs = list(zip(left, right, strict=True))
+    if operator in ("=", "<>", "is not distinct from"):
+        return values.logical(
+            "or" if operator == "<>" else "and", [values.comparison(operator, a, b) for a, b in pairs]
+        )
+    return functions.row_order(operator, pairs, values.comparison, values.logical)
 
 
 def _logical(binder: Binder, node: Any) -> Scalar:
