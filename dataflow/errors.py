@@ -38,13 +38,24 @@ class UnsupportedQuery(Exception):
 
 class UnsupportedParameter(UnsupportedQuery):
     """A parameter where it cannot be a column of the plan's rows. It could be one of a chain, then of `type`
-    (`dataflow.types.SqlType`) if that is known; `below`: of one of the queries in FROM."""
+    (`dataflow.types.SqlType`) if that is known; `below`: of one of the queries in FROM. `bound`: it is the value that a
+    condition on the current time has (`dataflow.plan.clock_bounds.ClockBound`)."""
 
-    def __init__(self, reason: str, span: Span | None, name: str, type_: object = None, *, below: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        span: Span | None,
+        name: str,
+        type_: object = None,
+        *,
+        below: bool = False,
+        bound: object = None,
+    ) -> None:
         super().__init__(reason, span)
         self.name = name
         self.type = type_
         self.below = below
+        self.bound = bound
 
 
 class InvalidQuery(Exception):

@@ -82,7 +82,7 @@ class Explanation:
         names = column_names(self.view.relation, self._catalog)
         if leaf.ordered is not None:
             order = ", ".join(order_text(term, names) for term in leaf.ordered.order)
-            of = " of a key" if self.view.parameters else ""
+            of = " of a key" if self.view.key_columns else ""
             return f"Only what is read{of} is filled, in parts of the order {order}."
         if not leaf.full and self.fully_materialized:
             return (
@@ -183,6 +183,8 @@ class Explanation:
             yield f"range: {names[r.column]} {r.operator} :{r.name}"
         for bound in view.clock:
             yield f"time window: {names[bound.column]} {bound.operator} {bound.sql}, computed at each read (UTC)"
+        for bound in view.clock_keys:
+            yield f"time in the key: {names[bound.column]} = {bound.sql}, computed at each read (UTC)"
         if view.order:
             yield "order: " + ", ".join(order_text(t, names) for t in view.order)
         limit, offset = (view.limit_rows, view.limit_parameter), (view.offset_rows or None, view.offset_parameter)

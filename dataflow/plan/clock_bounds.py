@@ -3,7 +3,8 @@
 *Theory*: in ``created_at > now() - interval '1 hour'`` only the bound depends on the time. A read computes it and takes
 the rows of the column's order within it, as for a parameter `created_at > :since`; so nothing is stored by time, and
 rows enter and leave exactly when their time comes, without an event. (Gjengset's thesis on Noria, §9.11, has the time
-as a relation that is joined instead.)
+as a relation that is joined instead.) Where rows within the bound are taken together, its value is a part of the key,
+as that of a parameter would be; which is worth it only if it is the same for many reads (`is_coarse`).
 
 *Invariants*: sessions upstream are in UTC, so zoned and plain moments, and dates as their midnights, compare as texts
 of one time zone.
@@ -11,7 +12,7 @@ of one time zone.
 Not here: which expressions are bounds (`dataflow.sql.current_time`), whose clock it is (`service.leaf_store.clock`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from dataflow.calendar import civil_days, date_text, timestamp_text, to_microseconds
@@ -27,6 +28,7 @@ BoundAt = Callable[[int], tuple[str, str]]
 MOMENTS = frozenset({"date", "timestamp", "timestamptz", DATE, DATETIME, TIMESTAMP})
 _DATES = frozenset({"date", DATE})
 _DAY_US = 86_400_000_000
+_HOUR_US = 3_600_000_000
 _SECOND_US = 1_000_000
 _EPOCH_US = civil_days(1970, 1, 1) * _DAY_US
 #: What a date, at its midnight, is compared by with a moment just before that.
@@ -40,7 +42,8 @@ MICROSECONDS = ColumnRef(2, SqlType(DATETIME, "datetime(6)"))
 
 @dataclass(frozen=True, slots=True)
 class ClockBound:
-    """``column <operator> value``, by one of ``< <= > >=``; on the same column as all ranges of its view."""
+    """``column <operator> value``, by one of ``< <= > >=``; on the same column as all ranges of its view. Or the column
+    of a key that has the value, as the operator is compared with it (`compared_by`)."""
 
     column: int
     operator: str
@@ -57,13 +60,23 @@ def clock_row(unix_us: int) -> Row:
     return timestamp_text(moment, "+00"), seconds, f"{seconds}.{moment % _SECOND_US:06}"
 
 
+def compared_by(operator: str, column: SqlType) -> str:
+    """The comparison with the value of a bound (`BoundAt`)."""
+    return _JUST_BEFORE.get(operator, operator) if column.name in _DATES else operator
+
+
+def is_coarse(bound: BoundAt, hours_us: Iterable[int]) -> bool:
+    """Return whether a bound has one value in each of these hours, given by their beginnings."""
+    return all(bound(hour_us) == bound(hour_us + _HOUR_US - 1) for hour_us in hours_us)
+
+
 def bound_at(compute: Callable[[Row], str | None], operator: str, column: SqlType) -> BoundAt:
     """The bound of a column of this type. `compute`: the bound's value, compiled."""
     normal = column.normal_form or str
     is_date = column.name in _DATES
     zone = "+00" if column.name == "timestamptz" else ""
     before_us = is_date and operator in _JUST_BEFORE
-    compared = _JUST_BEFORE[operator] if before_us else operator
+    compared = compared_by(operator, column)
 
     def bound(unix_us: int) -> tuple[str, str]:
         text = compute(clock_row(unix_us))

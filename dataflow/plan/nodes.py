@@ -284,7 +284,8 @@ class View:
     name: str
     sql: str
     relation: "Source"
-    #: Sorted by name. The view's key is their values in this order; two parameters may name one column.
+    #: Sorted by name. The view's key is their values in this order (behind those of `clock_keys`); two parameters may
+    #: name one column.
     parameters: tuple[Parameter, ...]
     output: tuple[OutputColumn, ...]
     order: tuple[OrderTerm, ...] = ()
@@ -296,6 +297,8 @@ class View:
     ranges: tuple[RangeParameter, ...] = ()
     #: Conditions on the current time. All are on the ranges' column.
     clock: tuple[ClockBound, ...] = ()
+    #: Conditions on the current time whose values are parts of the key, by its first columns.
+    clock_keys: tuple[ClockBound, ...] = ()
     #: Names of the parameters of LIMIT and OFFSET.
     limit_parameter: str | None = None
     offset_parameter: str | None = None
@@ -321,16 +324,17 @@ class View:
 
     @property
     def key_columns(self) -> Columns:
-        """The columns of the relation that a key is made of, in the order of `parameters`."""
-        return tuple(p.column for p in self.parameters)
+        """The columns of the relation that a key is made of, in the order of `clock_keys` and `parameters`."""
+        return (*(bound.column for bound in self.clock_keys), *(p.column for p in self.parameters))
 
     def may_match(self, key: Key) -> bool:
         """Return whether any row may be under a key: NULL equals nothing, but for parameters that take it. ``(None,)``
         stands for all keys under which there are none."""
         if None not in key:
             return True
-        pairs = zip(key, self.parameters, strict=False)
-        return len(key) == len(self.parameters) and all(value is not None or p.takes_null for value, p in pairs)
+        takes_null = [*([False] * len(self.clock_keys)), *(p.takes_null for p in self.parameters)]
+        pairs = zip(key, takes_null, strict=False)
+        return len(key) == len(takes_null) and all(value is not None or takes for value, takes in pairs)
 
 
 #: What is computed without state of its own.

@@ -70,4 +70,5 @@ def _pruned(view: View) -> View:
         order=tuple(replace(t, column=moved[t.column]) for t in view.order),
         ranges=tuple(replace(r, column=moved[r.column]) for r in view.ranges),
         clock=tuple(replace(b, column=moved[b.column]) for b in view.clock),
+        clock_keys=tuple(replace(b, column=moved[b.column]) for b in view.clock_keys),
     )

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dataflow.errors import EvaluationError, Span, UnsupportedParameter, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
+from dataflow.plan.clock_bounds import ClockBound, compared_by
 from dataflow.plan.expressions import TRUE, used_columns
 from dataflow.plan.nodes import Members
 from dataflow.scalar import Literal, Scalar
@@ -22,7 +23,7 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import cast_type
 from dataflow.sql.free_parameters import FreeParameters
-from dataflow.sql.syntax.parse import parameter_name, parameter_span
+from dataflow.sql.syntax.parse import parameter_name, parameter_span, placeholder_of
 from dataflow.sql.syntax.spans import span_of
 
 _RANGES: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -63,8 +64,12 @@ class BoundParameter:
     def refused(self, reason: str) -> UnsupportedParameter:
         """Returns the refusal of the parameter in its place: a range could be of a free one."""
         one_value = not self.many or self.members is not None
-        can_be_free = self.outer is None and self.current is None and one_value
-        return UnsupportedParameter(reason, self.span, self.name, self.expression.type if can_be_free else None)
+        bound, sql_type = None, self.expression.type
+        if self.current is not None:
+            one_value = self.current.coarse
+            bound = ClockBound(0, self.operator, self.current.value, self.current.sql)
+        free = sql_type if self.outer is None and one_value else None
+        return UnsupportedParameter(reason, self.span, self.name, free, bound=bound)
 
     @property
     def single(self) -> bool:
@@ -100,7 +105,8 @@ def bind_parts(
             continue
         bounds = [_current(part, *bound) for bound in clock_bounds(part, binder)]
         if bounds:
-            parameters += bounds
+            conjuncts += [_compared_freely(p, binder) for p in bounds if p.name in free]
+            parameters += [p for p in bounds if p.name not in free]
             continue
         bound = _folded(binder.condition(part))
         if bound != TRUE:
@@ -166,7 +172,15 @@ def _current(node: exp.Expr, operator: str, expression: Scalar, bound: CurrentBo
     """The comparison with the current time as a parameter: of equal values, one."""
     if not used_columns(expression):
         raise UnsupportedQuery("The current time must be compared with a column.", span_of(node))
-    return BoundParameter(f" {bound.value!r}", expression, span_of(node), operator=operator, current=bound)
+    name = f" {operator} {expression.type.name} {bound.value!r}"
+    return BoundParameter(name, expression, span_of(node), operator=operator, current=bound)
+
+
+def _compared_freely(parameter: BoundParameter, binder: Binder) -> Scalar:
+    """The comparison with the current time as a condition: its value is a free parameter."""
+    compared = compared_by(parameter.operator, parameter.expression.type)
+    value = binder.parameter(placeholder_of(parameter.name, parameter.span), binder)
+    return functions.comparison(compared, parameter.expression, value)
 
 
 # --- one parameter --------------------------------------------------------------------------------------------------

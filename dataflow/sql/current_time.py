@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dataflow.errors import EvaluationError, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
-from dataflow.plan.clock_bounds import MOMENTS, bound_at
+from dataflow.plan.clock_bounds import MOMENTS, BoundAt, bound_at, is_coarse
 from dataflow.scalar import Scalar
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.scope import Scope
@@ -30,8 +30,9 @@ TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _PRINTERS = {"postgres": "postgres", "mariadb": "mysql", "mysql": "mysql"}
 #: What stands for other rows or values than the time.
 _ROWS = (exp.Column, exp.Placeholder, exp.Query, exp.AggFunc, exp.Window)
-#: Times at which a bound must have a value: a leap day, both ends of a year, and far ahead (2024 to 2100).
-_SAMPLES_US = (1_709_164_800_000_000, 1_735_689_599_999_999, 1_735_689_600_000_000, 4_102_444_800_000_000)
+#: Hours in which a bound must have a value: of a leap day, at the start of a year, and far ahead (2024 to 2100).
+_SAMPLES_US = (1_709_164_800_000_000, 1_735_689_600_000_000, 4_102_444_800_000_000)
+_YEAR_END_US = 1_735_689_599_999_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class CurrentBound:
 
     value: Scalar
     sql: str
+    #: Whether many reads have the same value.
+    coarse: bool
 
 
 class _TimeBinder(Binder):
@@ -75,9 +78,11 @@ def clock_bounds(node: Any, binder: Binder) -> Iterator[tuple[str, Scalar, Curre
             span_of(node),
         )
     for operator in operators:
-        _check_values(value, operator, column, node)
         turned = TURNED[operator] if sides[0] else operator
-        yield turned, column, CurrentBound(value, side.sql(_PRINTERS[binder.catalog.dialect]))
+        bound = bound_at(compile_scalar(value), turned, column.type)
+        _check_values(bound, node)
+        coarse = is_coarse(bound, _SAMPLES_US)
+        yield turned, column, CurrentBound(value, side.sql(_PRINTERS[binder.catalog.dialect]), coarse)
 
 
 def _is_clock(node: exp.Expr, binder: Binder) -> bool:
@@ -95,11 +100,10 @@ def _is_moment(expression: Scalar) -> bool:
     return expression.type.kind == "base" and expression.type.name in MOMENTS
 
 
-def _check_values(value: Scalar, operator: str, column: Scalar, node: exp.Expr) -> None:
+def _check_values(bound: BoundAt, node: exp.Expr) -> None:
     """Refuses a value that the upstream may have no finite moment for."""
-    bound = bound_at(compile_scalar(value), operator, column.type)
     try:
-        for unix_us in _SAMPLES_US:
+        for unix_us in (*_SAMPLES_US, _YEAR_END_US):
             bound(unix_us)
     except (EvaluationError, ValueError) as error:
         raise UnsupportedQuery(f"The bound of a time window has no finite value: {error}.", span_of(node)) from None

@@ -97,7 +97,9 @@ class FromClause:
         sql_type = self.environment.free.get(parameter_name(node))
         if sql_type is None or is_list(node):
             raise refuse_parameter(node, binder)
-        check_reading(node, sql_type, binder.dialect)
+        if node.parent is not None:
+            # The value of a condition on the current time is written nowhere.
+            check_reading(node, sql_type, binder.dialect)
         return self._free_column(parameter_name(node), parameter_span(node))
 
     def _free_column(self, name: str, span: Span | None) -> ColumnRef:

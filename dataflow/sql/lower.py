@@ -1,6 +1,6 @@
 """SQL to a view: the entry of this package."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -46,16 +46,19 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
     UnsupportedQuery: no incremental plan (yet), with the reason and the place. InvalidQuery: no SELECT that would run.
     """
     free: dict[str, SqlType] = {}
+    bounds: dict[str, ClockBound] = {}
     below: set[str] = set()
     try:
         while True:
             try:
-                return _planned(name, sql, catalog, free, frozenset(below))
+                return _planned(name, sql, catalog, free, bounds, frozenset(below))
             except UnsupportedParameter as refused:
                 if refused.below and refused.name not in below:
                     below.add(refused.name)
                 else:
                     free[refused.name] = _type_if_free(refused, free)
+                    if isinstance(refused.bound, ClockBound):
+                        bounds[refused.name] = refused.bound
     except (UnsupportedQuery, InvalidQuery) as error:
         error.span = _closed(sql, error.span, catalog)
         raise
@@ -86,7 +89,15 @@ def _closed(sql: str, span: Span | None, catalog: Catalog) -> Span | None:
     return span
 
 
-def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters, below: frozenset[str]) -> View:
+def _planned(
+    name: str,
+    sql: str,
+    catalog: Catalog,
+    free: FreeParameters,
+    bounds: Mapping[str, ClockBound],
+    below: frozenset[str],
+) -> View:
+    """`bounds`: the conditions on the current time whose values are free parameters."""
     environment = Environment(sql, catalog, lower_derived, free=dict(free), below=below)
     query = unwrapped(parse(sql, environment.dialect.grammar))
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
@@ -98,11 +109,12 @@ def _planned(name: str, sql: str, catalog: Catalog, free: FreeParameters, below:
         name,
         sql,
         lowered.relation,
-        _parameters(lowered),
+        _parameters(lowered, bounds),
         tuple(OutputColumn(n, column) for n, (_, column) in zip(names, lowered.outputs, strict=True)),
         lowered.order,
         ranges=_ranges(lowered),
         clock=_clock(lowered),
+        clock_keys=_clock_keys(lowered, bounds),
     )
     if not limit.ties:
         view = replace(
@@ -134,11 +146,10 @@ def _with_nulls(view: View, free: FreeParameters, *, scalar: bool) -> View:
 
 def _check_clock(view: View, lowered: Lowered) -> None:
     """Refuses a time window for which more than the keys that are read would be stored, for ever."""
-    keyed = view.parameters and coverable(view.relation, view.key_columns) == view.key_columns
+    keyed = view.key_columns and coverable(view.relation, view.key_columns) == view.key_columns
     if view.clock and not (keyed or in_parts(view)):
-        raise UnsupportedQuery(
-            "The rows of the time window cannot be looked up by themselves, so that all rows would be stored.",
-            next(p.span for p in lowered.parameters if p.current is not None),
+        raise max((p for p in lowered.parameters if p.current is not None), key=_is_coarse).refused(
+            "The rows of the time window cannot be looked up by themselves, so that all rows would be stored."
         )
 
 
@@ -156,14 +167,16 @@ def _rows_for_null(view: View) -> tuple[Row, ...] | None:
 # --- parameters -----------------------------------------------------------------------------------------------------
 
 
-def _parameters(lowered: Lowered) -> tuple[Parameter, ...]:
-    equal = {p.name: p for p in lowered.parameters if p.operator == "="}
+def _parameters(lowered: Lowered, bounds: Mapping[str, ClockBound]) -> tuple[Parameter, ...]:
+    equal = {p.name: p for p in lowered.parameters if p.operator == "=" and p.name not in bounds}
     return tuple(Parameter(name, _place(p), p.many, p.members) for name, p in sorted(equal.items()))
 
 
 def _ranges(lowered: Lowered) -> tuple[RangeParameter, ...]:
-    # A parameter that is a range over a second column may be a free one; the current time may not.
-    ranges = sorted((p for p in lowered.parameters if p.operator != "="), key=lambda p: p.current is None)
+    # What is a range over a second column may be a free parameter, but for the current time that is never the same.
+    ranges = sorted(
+        (p for p in lowered.parameters if p.operator != "="), key=lambda p: (p.current is None, _is_coarse(p))
+    )
     for p in ranges[1:]:
         if _place(p) != _place(ranges[0]):
             raise p.refused(f"{p.title} is a range over a second column.")
@@ -174,6 +187,14 @@ def _ranges(lowered: Lowered) -> tuple[RangeParameter, ...]:
 def _clock(lowered: Lowered) -> tuple[ClockBound, ...]:
     current = [(p, p.current) for p in lowered.parameters if p.current is not None]
     return tuple(ClockBound(_place(p), p.operator, bound.value, bound.sql) for p, bound in current)
+
+
+def _clock_keys(lowered: Lowered, bounds: Mapping[str, ClockBound]) -> tuple[ClockBound, ...]:
+    return tuple(replace(bounds[p.name], column=_place(p)) for p in lowered.parameters if p.name in bounds)
+
+
+def _is_coarse(parameter: BoundParameter) -> bool:
+    return parameter.current is not None and parameter.current.coarse
 
 
 def _place(parameter: BoundParameter) -> int:

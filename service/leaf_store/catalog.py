@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from dataflow.collations import Collation
+from dataflow.plan.clock_bounds import ClockBound
 from dataflow.plan.nodes import Members, OrderTerm, View, column_types
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
@@ -131,6 +132,8 @@ class ViewInfo:
     serving: Serving = SERVING
     #: Bounds of the first column of `storage` that depend on the current time.
     clock: tuple[ClockInfo, ...] = ()
+    #: Values of the current time that keys begin with.
+    clock_keys: tuple[ClockInfo, ...] = ()
 
     @cached_property
     def building(self) -> bool:
@@ -168,10 +171,15 @@ class ViewInfo:
         """True if an answer may omit rows of its key."""
         return self.limit_rows is not None or self.offset_rows > 0
 
+    @property
+    def timed(self) -> bool:
+        """True if its answers depend on the time of the read."""
+        return bool(self.clock or self.clock_keys)
+
     @cached_property
     def plain(self) -> bool:
         """True if the values of its parameters are its key."""
-        return not (self.within or self.clock) and all(
+        return not (self.within or self.timed) and all(
             parameter.role is ParameterRole.EQUAL for parameter in self.parameters
         )
 
@@ -245,8 +253,13 @@ def describe(
         refreshed=refreshed,
         within=len(plan.within),
         serving=serving,
-        clock=tuple(ClockInfo(bound.operator, bound.value, types[bound.column]) for bound in plan.clock),
+        clock=tuple(_clock_info(bound, types) for bound in plan.clock),
+        clock_keys=tuple(_clock_info(bound, types) for bound in plan.clock_keys),
     )
+
+
+def _clock_info(bound: ClockBound, types: tuple[SqlType, ...]) -> ClockInfo:
+    return ClockInfo(bound.operator, bound.value, types[bound.column])
 
 
 def is_direct(plan: View) -> bool:
@@ -276,7 +289,7 @@ def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
         yield from (parameter.type for parameter in view.parameters)
         yield from (column.type for column in view.columns)
         yield from (column.type for column in view.storage)
-        for bound in view.clock:
+        for bound in view.clock + view.clock_keys:
             yield from (bound.type, *types_in(bound.value))
 
 
@@ -316,6 +329,9 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
     def listed(values: dict[str, Any] | None) -> Members | None:
         return None if values is None else Members(tuple(values["names"]), tuple(values["constants"]))
 
+    def timed(records: list[dict[str, Any]]) -> tuple[ClockInfo, ...]:
+        return tuple(ClockInfo(c["operator"], load_value(c["value"], typed), typed(c["type"])) for c in records)
+
     parts: dict[str, Any] = {
         "parameters": tuple(
             ParameterInfo(p["name"], typed(p["type"]), ParameterRole(p["role"]), listed(p["members"]), p["takes_null"])
@@ -324,8 +340,7 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         "columns": tuple(NamedType(c["name"], typed(c["type"]), c["nullable"]) for c in view.pop("columns")),
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),
         "serving": Serving.of(view.pop("serving")),
-        "clock": tuple(
-            ClockInfo(c["operator"], load_value(c["value"], typed), typed(c["type"])) for c in view.pop("clock")
-        ),
+        "clock": timed(view.pop("clock")),
+        "clock_keys": timed(view.pop("clock_keys")),
     }
     return ViewInfo(**parts, **view)

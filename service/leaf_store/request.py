@@ -60,7 +60,7 @@ def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None)
                 assert not isinstance(value, tuple)
                 bounds.append((role, value))
     of_key = len(parts) - info.within
-    keys: tuple[Key, ...] = tuple(product(*parts[:of_key]))
+    keys: tuple[Key, ...] = tuple(product(*_times(info), *parts[:of_key]))
     picked: tuple[Key, ...] = ()
     if info.within:
         picked = tuple(product(*parts[of_key:]))
@@ -100,7 +100,15 @@ def names_of(info: ViewInfo, values: Values) -> list[bytes]:
     if info.refreshed:
         return [entry_key(info.head, key) for key in request_of(info, values).keys]
     listed = [_listed(value, p.takes_null) for value, p in zip(values, info.parameters, strict=True)]
-    return entry_keys(info.head, listed)
+    return entry_keys(info.head, [*_times(info), *listed])
+
+
+def _times(info: ViewInfo) -> list[list[Value]]:
+    """Return the values of the current time that keys begin with."""
+    if not info.clock_keys:
+        return []
+    time_us = now_us()
+    return [[bound.at(time_us)[1]] for bound in info.clock_keys]
 
 
 def picked_places(info: ViewInfo, request: LeafRequest) -> list[bytes]:

@@ -54,7 +54,7 @@ class Arguments:
         ]
         #: Whether a read has exactly one key, and at most one row selection.
         self._is_one_key = info.refreshed or (
-            not info.clock and all(parameter.role is ParameterRole.EQUAL for parameter in info.parameters)
+            not info.timed and all(parameter.role is ParameterRole.EQUAL for parameter in info.parameters)
         )
         #: With claims, the same query string is a different read for each principal: none is remembered.
         self._is_remembered = self._is_one_key and not info.claims

@@ -71,6 +71,8 @@ _VIEWS = {
     "days": "SELECT id, day FROM events WHERE kind = :kind AND day >= {today} AND id > 0",
     "since_midnight": "SELECT id FROM events WHERE kind = :kind AND at >= {today}",
     "day_before_moment": "SELECT id FROM events WHERE kind = :kind AND day < {now} - {hour}",
+    "in_an_hour_of_today": "SELECT id FROM events WHERE kind = :kind AND at > {now} - {hour} AND day >= {today}",
+    "number_of_today": "SELECT count(*) AS id FROM events WHERE kind = :kind AND day >= {today}",
     "joined": "SELECT e.id, k.name FROM events e JOIN kinds k ON k.id = e.kind WHERE e.kind = :kind"
     " AND e.at > {now} - {short} ORDER BY e.at, e.id",
     "of_name": "SELECT e.id, e.at FROM kinds k JOIN events e ON e.kind = k.id WHERE k.id = :kind"

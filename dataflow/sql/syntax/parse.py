@@ -222,12 +222,18 @@ def _placeholder(token: Token, end: int, name: str) -> list[Token]:
 
 def parameter_name(node: exp.Placeholder) -> str:
     """The name of a parameter."""
-    return str(node.this).split("@")[0]
+    return str(node.this).rsplit("@", 2)[0]
+
+
+def placeholder_of(name: str, span: Span | None) -> exp.Placeholder:
+    """A parameter that is not written, for what stands at a place."""
+    place = Span(0, 0) if span is None else span
+    return exp.Placeholder(this=f"{name}@{place.start}@{place.end}")
 
 
 def parameter_span(node: exp.Placeholder) -> Span:
     """The place of a parameter."""
-    _, start, end = str(node.this).split("@")
+    _, start, end = str(node.this).rsplit("@", 2)
     return Span(int(start), int(end))
 
 

@@ -5,7 +5,7 @@ Not here: requests and their replies (`service.protocol.admin_operations`).
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from itertools import product
 from typing import Any, TypeVar
@@ -289,10 +289,14 @@ class Operations:
         return registered.installed
 
     def _keys(self, installed: InstalledView, keys: list[dict[str, str]] | None) -> list[Key]:
-        if keys is not None:
-            return [key for arguments in keys for key in keys_of(installed.view, arguments)]
+        view = installed.view
+        wanted = None if keys is None else [key for arguments in keys for key in keys_of(view, arguments)]
+        times = 0 if isinstance(view, RefreshView) else len(view.clock_keys)
+        if wanted is not None and not times:
+            return wanted
         leaf = leaf_of(self._runtime, self._registered(installed.definition.name))
-        return [] if leaf is None else list(leaf.coverage.keys)
+        covered: Iterable[Key] = () if leaf is None else leaf.coverage.keys
+        return [key for key in covered if wanted is None or key[times:] in wanted]
 
     def _state(self, registered: RegisteredView) -> ViewState:
         installed = registered.installed

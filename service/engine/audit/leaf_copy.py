@@ -178,9 +178,8 @@ def _key_parts(info: ViewInfo) -> int:
     """Number of values in a key."""
     if info.refreshed:
         return len(info.parameters)
-    return (
-        sum(parameter.role in (ParameterRole.EQUAL, ParameterRole.LIST) for parameter in info.parameters) - info.within
-    )
+    equal = sum(parameter.role in (ParameterRole.EQUAL, ParameterRole.LIST) for parameter in info.parameters)
+    return len(info.clock_keys) + equal - info.within
 
 
 def _cut(entry: bytes) -> tuple[Places, bool] | str:
@@ -197,7 +196,7 @@ def _values(info: ViewInfo, key: Key, rows: int, prefix: bool) -> Values | str:
         return key
     if info.within:
         return _WITHIN
-    if info.clock:
+    if info.timed:
         return _CLOCK
     of_key = iter(key)
     values: list[str | tuple[str | None, ...] | None] = []

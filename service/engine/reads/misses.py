@@ -167,10 +167,7 @@ class Misses:
         """Has the engine fill missing keys. Raises `ApiError`."""
         started_s = perf_counter()
         try:
-            requests = [
-                request_of(self._leaf.info(view.id), item.values, item.window)
-                for view, item in zip(views, items, strict=True)
-            ]
+            requests = self._requests(views, items)
             pending = PendingRead(items, views, requests, asyncio.get_running_loop().create_future(), self._next_id())
             keys = self._keys(pending, range(len(items)))
         except ValueError:
@@ -206,8 +203,7 @@ class Misses:
             return ReadReply([], minimum or 0, asked_ms, AnswerSource.CURRENT)
         views = [self.readable(item, building=True) for item in items]
         try:
-            for view, item in zip(views, items, strict=True):
-                request_of(self._leaf.info(view.id), item.values, item.window)
+            self._requests(views, items)
         except ValueError:
             raise _bad_token() from None
         try:
@@ -250,6 +246,11 @@ class Misses:
 
     def _next_id(self) -> ReadId:
         return ReadId(next(self._ids))
+
+    def _requests(self, views: Sequence[InstalledView], items: Sequence[ReadItem]) -> list[LeafRequest]:
+        """Returns the reads of the leaf store. Raises `ValueError` for a token of another read."""
+        pairs = zip(views, items, strict=True)
+        return [request_of(self._leaf.info(view.id), item.values, item.window) for view, item in pairs]
 
     def _keys(self, pending: PendingRead, wanted: Iterable[int]) -> tuple[tuple[ViewId, Key, Extent], ...]:
         """Returns the keys and extents that the engine has to cover. Raises `ValueError` for a token of another
@@ -329,6 +330,8 @@ class Misses:
             self._fail(pending, error)
             return
         pending.rounds += 1
+        # The keys of views that depend on the time are others now.
+        pending.requests = self._requests(pending.views, pending.items)
         pending.id = self._next_id()
         self._pending[pending.id] = pending
         wanted = missing if pending.rounds < _MAX_ROUNDS else range(len(pending.items))

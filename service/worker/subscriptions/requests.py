@@ -61,7 +61,7 @@ def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Princi
             "Expected 'poll'; for a stream of events leave it out, and send Accept: text/event-stream.",
             members={"parameter": _LIVE},
         )
-    if live is not None and route.info.clock:
+    if live is not None and route.info.timed:
         raise ApiError(
             "parameter_type",
             f"View {route.info.name!r} depends on the current time, so that no token of a poll identifies its rows.",

@@ -81,6 +81,15 @@ class Topic:
         assert self._log is not None
         return self._log
 
+    def moved_on(self) -> bool:
+        """Set the keys of the current time; return whether they are others."""
+        if not self.wanted.view.info.clock_keys:
+            return False
+        keys = request_of(self.wanted.view.info, self.wanted.values, self.wanted.window).keys
+        moved = keys != self.keys
+        self.keys = keys
+        return moved
+
     def begin(self, rows: bytes, position: Position, since: Position, *, listed: bool) -> None:
         """Set the first rows. Raises ApiError(too_large)."""
         self._refuse_large(rows)
@@ -176,7 +185,7 @@ class Topic:
         self._is_gone = True
 
     def _token(self, position: Position) -> str:
-        if self.wanted.view.info.clock:
+        if self.wanted.view.info.timed:
             # Rows change without a new version, so none identifies them.
             return ""
         return write_token(position, self.epoch if self._listed else UNLISTED)

@@ -157,7 +157,7 @@ class Subscriptions:
         """Return a subscriber's first entries. Raises ApiError(must_refetch)."""
         if resume is None:
             return [topic.snapshot()]
-        if topic.wanted.view.info.clock:
+        if topic.wanted.view.info.timed:
             raise _must_refetch("Its rows depend on the current time, so that no version identifies them.")
         if not names(resume, topic.epoch):
             raise _must_refetch("Its epoch has ended: the change stream has restarted since.")

@@ -277,10 +277,22 @@ class TopicUpdates:
         """Read the topics that depend on the current time, periodically."""
         while True:
             await asyncio.sleep(_CLOCK_S)
-            timed = {number: topic for number, topic in self.topics.items() if topic.wanted.view.info.clock}
+            timed = {number: topic for number, topic in self.topics.items() if topic.wanted.view.info.timed}
+            for topic in list(timed.values()):
+                if topic.moved_on():
+                    await self._pin_again(topic)
             if timed:
                 self._changed.update(timed)
                 self._wake.set()
+
+    async def _pin_again(self, topic: Topic) -> None:
+        """Pin a topic's other keys instead of those before."""
+        self._engine.unpin(topic.number)
+        try:
+            await self._pin(topic)
+        except ApiError:
+            # The view or the connection is gone, which the next look at it, or connecting again, finds.
+            self._lost = True
 
     async def _refresh(self) -> None:
         """Send the newest version to subscribers without changes, periodically."""

@@ -133,7 +133,7 @@ def test_bounds_of_mariadb(condition: str, expected: list[tuple[str, str]]) -> N
             "SELECT k, count(*) FROM t WHERE at > now() GROUP BY k",
             "The condition on the current time is a list or a range",
         ),
-        ("SELECT d, count(*) FROM t WHERE d > now() GROUP BY d", "The rows of the time window cannot be looked up"),
+        ("SELECT at, count(*) FROM t WHERE at > now() GROUP BY at", "The rows of the time window cannot be looked up"),
         (
             "SELECT a.id FROM t a LEFT JOIN t b ON b.k = a.id AND b.at > now()",
             "The condition on the current time does not",
@@ -174,3 +174,29 @@ def test_equal_bounds_are_one() -> None:
     sql = "SELECT id FROM t WHERE k = :k AND at > {}"
     hour, minutes = (plan_view("v", sql.format(f"now() - interval '{i}'"), POSTGRES) for i in ("1 hour", "60 min"))
     assert hour.clock == minutes.clock
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(*) FROM t WHERE d >= CURRENT_DATE", ["2028-02-28"]),
+        ("SELECT count(*) FROM t WHERE at < date_trunc('hour', now())", ["2028-02-29 08:00:00+00"]),
+        ("SELECT k, count(*) FROM t WHERE d > now() - interval '1 month' GROUP BY k", ["2028-01-29"]),
+        ("SELECT DISTINCT k FROM t WHERE d = CURRENT_DATE", ["2028-02-28", "2028-02-29"]),
+        ("SELECT d, count(*) FROM t WHERE d > CURRENT_DATE GROUP BY d", ["2028-02-29"]),
+        ("SELECT id FROM t WHERE at < now() AND d > CURRENT_DATE", ["2028-02-29"]),
+        ("SELECT id FROM t WHERE ts < CURRENT_DATE AND d > CURRENT_DATE AND k > :k", ["2028-02-29"]),
+    ],
+)
+def test_a_value_of_many_reads_is_a_part_of_the_key(sql: str, expected: list[str]) -> None:
+    view = plan_view("v", sql, POSTGRES)
+    types = column_types(view.relation)
+    found = [bound_at(compile_scalar(b.value), b.operator, types[b.column])(NOW_US)[1] for b in view.clock_keys]
+    assert sorted(found) == expected
+    assert view.key_columns[: len(found)] == tuple(b.column for b in view.clock_keys)
+
+
+@pytest.mark.parametrize("bound", ["now()", "date_trunc('minute', now())", "now() - interval '1 day'"])
+def test_a_value_of_few_reads_is_none(bound: str) -> None:
+    with pytest.raises(UnsupportedQuery, match="Without GROUP BY"):
+        plan_view("v", f"SELECT count(*) FROM t WHERE at >= {bound}", POSTGRES)
