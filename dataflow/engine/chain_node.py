@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from dataflow.engine.parametric_rows import Keys, ParametricRows
 from dataflow.ops.chain import ChainFunction
 from dataflow.plan.nodes import Chain, column_types
+from dataflow.plan.parametric import without_rows
 from dataflow.types import Delta, NodeId, Row
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class ChainNode:
         self.id = id_
         self.relation = chain
         self.function = ChainFunction(chain)
+        #: No change and no lookup of the table brings rows.
+        self.empty = without_rows(chain)
         #: Its rows, if they depend on keys.
         self.parametric = None if chain.parameters is None else ParametricRows(self.function)
         self.types = column_types(chain)

@@ -205,7 +205,7 @@ class Explanation:
         found: dict[tuple[Chain | Aggregate, Columns], None] = {}
         usual = [(node, cover) for cover, nodes in self._usual.items() for node in nodes]
         for node, cover in [*_covers(self._leaf, self._leaf.coverage.columns), *usual]:
-            if isinstance(node.source, ChainNode) and not isinstance(cover, OrderedCover):
+            if isinstance(node.source, ChainNode) and not (node.source.empty or isinstance(cover, OrderedCover)):
                 relation = node.relation if isinstance(node, GroupingNode) else node.source.relation
                 found[relation, tuple(sorted(set(cover)))] = None
         return [

@@ -62,6 +62,7 @@ class Graph:
         self.by_id: dict[NodeId, SourceNode | Stored] = {}
         #: Of these, the nodes with coverage.
         self._stored: dict[NodeId, Stored] = {}
+        #: The chains that a change of a table may change.
         self.by_table: dict[str, list[ChainNode]] = {}
         #: By chain, if its table has partial changes.
         self._images: dict[NodeId, PartialImages] = {}
@@ -222,7 +223,8 @@ class Graph:
             return node
         if isinstance(relation, Chain):
             node = ChainNode(self._next_id(), relation)
-            self.by_table.setdefault(relation.table, []).append(node)
+            if not node.empty:
+                self.by_table.setdefault(relation.table, []).append(node)
         else:
             inputs = [self._input(below) for below in inputs_of(relation)]
             if isinstance(relation, Union):
@@ -278,10 +280,11 @@ class Graph:
         del self.sources[source.relation]
         if isinstance(source, ChainNode):
             self._images.pop(source.id, None)
-            nodes = self.by_table[source.table]
-            nodes.remove(source)
+            nodes = self.by_table.get(source.table, [])
+            if source in nodes:
+                nodes.remove(source)
             if not nodes:
-                del self.by_table[source.table]
+                self.by_table.pop(source.table, None)
             return
         for input_ in dict.fromkeys(source.inputs):
             input_.children.remove(source)

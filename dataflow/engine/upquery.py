@@ -219,6 +219,8 @@ class Upqueries:
         if isinstance(node.source, ChainNode):
             if isinstance(node, InnerNode) and covered_or_subsumed(node, columns, key, self._counters):
                 return True
+            if node.source.empty:
+                return self.fill_rows(node, columns, key, [])
             self.want(node, columns, key)
             return False
         if not columns and node.id in self._derivations.under_way:

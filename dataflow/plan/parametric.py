@@ -9,11 +9,12 @@ Not here: which parameters are free (`sql.free_parameters`), routes (`required_k
 (`engine.parametric_rows`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from dataflow.errors import UnsupportedQuery
+from dataflow.plan.expressions import FALSE
 from dataflow.plan.nodes import (
     Aggregate,
     Block,
@@ -27,7 +28,7 @@ from dataflow.plan.nodes import (
     inputs_of,
 )
 from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog, Column, Table
+from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.types import Columns
 
 
@@ -51,6 +52,20 @@ def without_parameters(chain: Chain) -> Chain:
     if chain.parameters is None:
         return chain
     return replace(chain, columns=chain.columns[: chain.parameters.first], parameters=None)
+
+
+def row_of_parameters(table: Table, types: Sequence[SqlType]) -> Aggregate:
+    """Returns a relation that has one row for any values of parameters, which are its columns: an aggregate of no rows
+    (`without_rows`), nominally of a table."""
+    first = len(table.columns)
+    columns = tuple(ColumnRef(first + i, sql_type) for i, sql_type in enumerate(types))
+    chain = Chain(table.name, FALSE, columns, ChainParameters(first, tuple(types)))
+    return Aggregate(chain, tuple(range(len(columns))), (), scalar=True)
+
+
+def without_rows(chain: Chain) -> bool:
+    """Return whether a chain has no rows, whatever its table has."""
+    return chain.predicate == FALSE
 
 
 def parametric_chains(relation: Relation) -> Iterator[Chain]:
@@ -106,3 +121,18 @@ def parameter_columns(chain: Chain) -> Columns:
     if None in found:
         raise UnsupportedQuery("The rows that a parameter picks do not have its value.")
     return tuple(c for c in found if c is not None)
+
+
+def required_columns(block: Block) -> dict[int, Columns]:
+    """Returns the columns that every key of an input must have: of a parametric chain its parameters, of an aggregate
+    without GROUP BY all columns of its group."""
+    required: dict[int, Columns] = {}
+    for i, item in enumerate(block.inputs):
+        match item.relation:
+            case Chain(parameters=found) as chain if found is not None:
+                required[i] = parameter_columns(chain)
+            case Aggregate(scalar=True, group=group):
+                required[i] = tuple(range(len(group)))
+            case _:
+                pass
+    return required

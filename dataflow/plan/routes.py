@@ -31,7 +31,7 @@ from dataflow.plan.nodes import (
     column_types,
     passed_through,
 )
-from dataflow.plan.parametric import parameter_columns
+from dataflow.plan.parametric import parameter_columns, required_columns
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog
 from dataflow.types import Columns
@@ -160,14 +160,14 @@ def route_from(block: Block, driver: int, owned: dict[int, int]) -> Route:
 def block_route(block: Block, columns: Columns, catalog: Catalog | None = None) -> Route | None:
     """The route of a key on `columns` (of the block's output); None if no input owns any of them.
 
-    Driven is an input from which parametric ones are reached by all of their parameters, that a part of can be had by
-    its share of the key, by most of the key, by a unique key, by an index of the upstream, of the smallest table: in
-    this order.
+    Driven is an input from which parametric ones are reached by all of their parameters, and aggregates without GROUP
+    BY by all of their group columns; that a part of can be had by its share of the key, by most of the key, by a unique
+    key, by an index of the upstream, of the smallest table: in this order.
     """
     if not columns:
         return route_from(block, 0, {})
     rated: list[tuple[tuple[float, ...], int, dict[int, int]]] = []
-    wanted = _wanted_columns(block)
+    wanted = required_columns(block)
     for driver, item in enumerate(block.inputs):
         owned = owned_columns(block, columns, driver)
         part = coverable(item.relation, tuple(sorted(owned)))
@@ -179,12 +179,6 @@ def block_route(block: Block, columns: Columns, catalog: Catalog | None = None) 
         return None
     _, driver, owned = min(rated, key=lambda entry: entry[:2])
     return route_from(block, driver, owned)
-
-
-def _wanted_columns(block: Block) -> dict[int, Columns]:
-    """By input that is a parametric chain, the columns that every key of it must have."""
-    chains = ((i, item.relation) for i, item in enumerate(block.inputs))
-    return {i: parameter_columns(c) for i, c in chains if isinstance(c, Chain) and c.parameters is not None}
 
 
 def _reaches(route: Route, wanted: dict[int, Columns]) -> bool:

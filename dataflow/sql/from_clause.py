@@ -26,7 +26,7 @@ from dataflow.sql.expressions.bind import Binder, OnAggregate, OnSubquery, refus
 from dataflow.sql.expressions.scope import FromItem, NamedColumn, Scope, find_relation, name_of
 from dataflow.sql.free_parameters import check_reading, hosting, is_list, refuse_parameter
 from dataflow.sql.loose_block import LooseBlock, Mark, Pending, refuse_pending
-from dataflow.sql.sources import Derived, Environment, renamed
+from dataflow.sql.sources import Derived, Environment, parameters_alone, renamed
 from dataflow.sql.subqueries import Subqueries, defaulted
 from dataflow.sql.syntax.parse import parameter_name, parameter_span
 from dataflow.sql.syntax.spans import span_of
@@ -143,6 +143,12 @@ class FromClause:
         return next((hosts[start] for start in keyed if start in hosts), next(iter(hosts.values())))
 
     # Clauses
+
+    def read_parameters(self, select: exp.Select) -> None:
+        """Joins the one row of a SELECT without FROM, which has the free parameters, for subqueries to be joined to."""
+        relation = parameters_alone(select, self.environment)
+        if relation is not None:
+            self._host = self.joined.append(relation)
 
     def read(self, select: exp.Select) -> None:
         """Joins all that FROM names."""

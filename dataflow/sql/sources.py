@@ -11,12 +11,13 @@ from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.nodes import OrderTerm, Relation
-from dataflow.schema import Catalog, SqlType, UpstreamView
+from dataflow.plan.parametric import row_of_parameters
+from dataflow.schema import Catalog, SqlType, Table, UpstreamView
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around
 from dataflow.sql.dialects import dialect_of
 from dataflow.sql.expressions.dialect import Dialect
-from dataflow.sql.expressions.scope import name_of
+from dataflow.sql.expressions.scope import find_relation, name_of
 from dataflow.sql.free_parameters import FreeParameters
 from dataflow.sql.syntax.parse import parse
 from dataflow.sql.syntax.spans import span_of
@@ -142,3 +143,14 @@ def renamed(derived: Derived, alias: exp.Expr | None) -> Derived:
         raise InvalidQuery("An alias names more columns than there are.", span_of(alias))
     columns = tuple((name, *column[1:]) for name, column in zip(names, derived.columns, strict=False))
     return replace(derived, columns=(*columns, *derived.columns[len(names) :]))
+
+
+def parameters_alone(select: exp.Select, environment: Environment) -> Relation | None:
+    """One row with the free parameters, nominally of a table that a subquery of the SELECT reads. None if there are no
+    such parameters, or no table."""
+    for node in select.find_all(exp.Table) if environment.free else ():
+        is_cte = node.args.get("db") is None and name_of(node.this) in environment.ctes
+        found = None if is_cte else find_relation(environment.catalog, node)
+        if isinstance(found, Table):
+            return row_of_parameters(found, [environment.free[name] for name in sorted(environment.free)])
+    return None

@@ -30,6 +30,7 @@ from dataflow.plan.nodes import (
     column_types,
 )
 from dataflow.plan.nullability import never_null
+from dataflow.plan.rules.prune_columns import prune
 from dataflow.plan.rules.push_predicates import push_predicates
 from dataflow.plan.rules.rewriting import at_most_one, bottom_up, input_columns
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
@@ -317,7 +318,9 @@ class Subqueries:
         """Return whether the subquery has at most one row for each row around."""
         relation = bottom_up(push_predicates, proper(derived.relation, self._catalog), self._catalog)
         fixed = {_index(p.expression) for p in derived.parameters}
-        return at_most_one(relation, fixed, self._catalog)
+        # Free parameters that are none of this subquery's do not make more rows.
+        relation, moved = prune(relation, {*fixed, *(place for _, place, _ in derived.columns)})
+        return at_most_one(relation, {moved[c] for c in fixed}, self._catalog)
 
 
 def defaulted(derived: Derived, column: int, offset: int, catalog: Catalog) -> Scalar:

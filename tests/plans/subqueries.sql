@@ -463,3 +463,31 @@ view a_common_table_expression_twice_is_one_node
   lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
   lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t GROUP BY t."story_id"
 */
+
+-- view: without_from_there_is_one_row_of_any_values
+SELECT EXISTS (SELECT 1 FROM votes WHERE story_id = :story AND user_id = :user) AS voted, (SELECT count(*) FROM comments WHERE author = :user AND created_at > :since) AS comments;
+/*
+view without_from_there_is_one_row_of_any_values
+  incremental, partial: Each key is filled by its first read, by the lookups below.
+  parameters: :since = votes.:1, :story = votes.:2, :user = votes.:3
+  columns: votes2.story_id IS NOT NULL AS voted, coalesce(comments.count(*), 0) AS comments
+  for NULL: what the upstream answers
+  route: votes by :1, :2, :3, then comments by author, :1, then votes2 by story_id, user_id
+  join
+    left comments.author = votes.:3 and comments.:1 = votes.:1
+    left votes2.story_id = votes.:2 and votes2.user_id = votes.:3
+    columns votes.:1, votes.:2, votes.:3, coalesce(comments.count(*), 0), votes2.story_id IS NOT NULL
+    aggregate by :1, :2, :3
+      a row even for no rows
+      materialized by :1, :2, :3
+      table public.votes (:1, :2, :3)
+        where false
+    aggregate by author, :1: count(*)
+      materialized by author, :1
+      table public.comments (author, :1)
+        where created_at > :1
+    table public.votes (story_id, user_id)
+      materialized by story_id, user_id
+  lookup: SELECT t."author", k.k2, count(*), count(*) FROM public.comments t JOIN unnest($1::text[], $2::timestamptz[]) AS k(k1, k2) ON t."author" = k.k1 WHERE t."created_at" > k.k2 GROUP BY t."author", k.k2
+  lookup: SELECT t."story_id", t."user_id" FROM public.votes t JOIN unnest($1::int8[], $2::text[]) AS k(k1, k2) ON t."story_id" = k.k1 AND t."user_id" = k.k2
+*/

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 
+from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import (
     Aggregate,
     AggregateFunction,
@@ -163,17 +164,33 @@ class CompiledAggregate(CompiledRelation):
         self.group = aggregate.group
         self.normals = normals_of(aggregate.input, aggregate.group)
         self.calls = [CompiledCall(call) for call in aggregate.calls]
-        self.single = aggregate.scalar and not aggregate.group
+        self.always = _groups_without_rows(aggregate, self.input)
 
     def evaluate(self, rows_of: Callable[[str], Sequence[Row]]) -> list[Row]:
-        groups: dict[Key, list[Row]] = {(): []} if self.single else {}
+        groups: dict[Key, list[Row]] = {}
         for row in self.input.evaluate(rows_of):
             key = tuple([n(row[c]) for c, n in zip(self.group, self.normals, strict=True)])
             groups.setdefault(key, []).append(row)
-        return [
+        found = [
             tuple([rows[0][c] for c in self.group]) + tuple([call.evaluate(rows) for call in self.calls])
             for rows in groups.values()
         ]
+        empty = [values for key, values in self.always.items() if key not in groups]
+        return found + [values + tuple([call.evaluate([]) for call in self.calls]) for values in empty]
+
+
+def _groups_without_rows(aggregate: Aggregate, below: CompiledRelation) -> dict[Key, Row]:
+    """The groups of SQL without GROUP BY that can be told without a key: the only one, or those of parameters alone."""
+    if not aggregate.scalar or not aggregate.group:
+        return {(): ()} if aggregate.scalar else {}
+    chain, normals = aggregate.input, normals_of(aggregate.input, aggregate.group)
+    if not isinstance(below, CompiledChain) or not all(is_parameter(chain, c) for c in aggregate.group):
+        return {}
+    assert isinstance(chain, Chain)
+    assert chain.parameters is not None
+    places = [used - chain.parameters.first for c in aggregate.group for used in used_columns(chain.columns[c])]
+    rows = [tuple([values[p] for p in places]) for values in below.tuples]
+    return {tuple([n(v) for v, n in zip(row, normals, strict=True)]): row for row in rows}
 
 
 class CompiledWindow(CompiledRelation):

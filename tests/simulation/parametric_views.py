@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dataflow.plan.nodes import Chain, ChainParameters, OrderTerm, TopK
+from dataflow.plan.parametric import row_of_parameters
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import SqlType
 from tests.simulation.plans import (
@@ -80,6 +81,11 @@ def parametric_shapes() -> list[Shape]:
     compared = Joined(first(READ_STORIES), inner(COMMENT_COUNTS, (0, 0, 0)))
     more = greater(compared.col(1, 1), compared.col(0, 4))
     best = TopK(HEAVIER, (0, 3), (OrderTerm(2, descending=True), OrderTerm(1)), 1, with_ties=True)
+    asked = Joined(
+        first(row_of_parameters(TABLE_BY_NAME["stories"], (INT4, INT4))),
+        left(aggregate(VOTES, (0,), COUNT_ROWS, total(WEIGHT)), (0, 0, 0)),
+        left(aggregate(HEAVIER, (1, 3), COUNT_ROWS), (0, 0, 0), (1, 0, 1)),
+    )
     kinds = all_of(
         replace(HEAVIER, columns=(*HEAVIER.columns[:2], HEAVIER.columns[3])),
         replace(OF_SOMEBODY, columns=(OF_SOMEBODY.columns[1], OF_SOMEBODY.columns[2], OF_SOMEBODY.columns[5])),
@@ -98,6 +104,7 @@ def parametric_shapes() -> list[Shape]:
         Shape("free_heavier_groups", groups.block((0, 0), (0, 1), (0, 4), (1, 2), (1, 4)), ((0, 2), (1, 2), (2,))),
         Shape("free_no_heavier", none.block((0, 0), (0, 1), (0, 4), where=without), ((0, 2), (1, 2))),
         Shape("free_more_comments", compared.block((0, 0), (0, 1), (0, 4), where=more), ((2,), (0, 2), (1, 2))),
+        Shape("free_asked", asked.block((0, 0), (0, 1), (1, 1), (1, 2), (2, 2)), ((0, 1), (1, 0))),
         Shape("free_heaviest", over(best), ((3,), (0, 3))),
         Shape("free_kinds", over(aggregate(kinds, (0, 2), COUNT_ROWS)), ((1,), (0, 1))),
     ]

@@ -420,7 +420,7 @@ SELECT id FROM stories WHERE id IN (:ids) OR score = 1
 SELECT author, count(*) FROM stories WHERE id IN (:ids) AND score > :low GROUP BY author
 --> unsupported at [:ids]: The parameter :ids is a list or a range over a column that is not in GROUP BY: rows of several keys would be taken together.
 
-SELECT (SELECT max(score) FROM stories WHERE score < :n) AS best
+SELECT :n::int AS n
 --> unsupported at [:n]: The parameter :n has no table beside it that it could pick rows of.
 
 SELECT id FROM stories WHERE score = :n UNION ALL SELECT story_id FROM votes WHERE value = :n AND user_id = :me
