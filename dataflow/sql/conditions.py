@@ -79,9 +79,8 @@ class BoundParameter:
 
 def bind_conditions(node: exp.Expr, binder: Binder, free: FreeParameters) -> tuple[list[Scalar], list[BoundParameter]]:
     """The conjuncts and parameters of a condition."""
-    keyed, others = split_by_keys(node, binder)
-    conjuncts, parameters = bind_parts(others, binder, free)
-    return conjuncts, [*bind_parts(keyed, binder, free)[1], *parameters]
+    keyed, others = (bind_parts(parts, binder, free) for parts in split_by_keys(node, binder))
+    return [*keyed[0], *others[0]], [*keyed[1], *others[1]]
 
 
 def split_by_keys(node: exp.Expr, binder: Binder) -> tuple[list[exp.Expr], list[exp.Expr]]:
