@@ -21,7 +21,7 @@ from dataflow.scalar import Literal, Scalar
 from dataflow.sql.current_time import TURNED, CurrentBound, clock_bounds, reads_clock
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
-from dataflow.sql.expressions.cast_types import cast_type
+from dataflow.sql.expressions.cast_types import array_of, cast_type
 from dataflow.sql.free_parameters import FreeParameters
 from dataflow.sql.syntax.parse import parameter_name, parameter_span, placeholder_of
 from dataflow.sql.syntax.spans import span_of
@@ -63,8 +63,10 @@ class BoundParameter:
 
     def refused(self, reason: str) -> UnsupportedParameter:
         """Returns the refusal of the parameter in its place: a range could be of a free one."""
-        one_value = not self.many or self.members is not None
+        one_value = True
         bound, sql_type = None, self.expression.type
+        if self.many and self.members is None:
+            sql_type = array_of(sql_type)
         if self.current is not None:
             one_value = self.current.coarse
             bound = ClockBound(0, self.operator, self.current.value, self.current.sql)
@@ -104,7 +106,7 @@ def bind_parts(
             continue
         bounds = [_current(part, *bound) for bound in clock_bounds(part, binder)]
         if bounds:
-            conjuncts += [_compared_freely(p, binder) for p in bounds if p.name in free]
+            conjuncts += [_compared_freely(p, part, binder) for p in bounds if p.name in free]
             parameters += [p for p in bounds if p.name not in free]
             continue
         bound = _folded(binder.condition(part))
@@ -130,9 +132,9 @@ def _is_comparison(node: exp.Expr) -> bool:
 
 
 def _is_free(node: exp.Expr, free: FreeParameters) -> bool:
-    """Return whether a range, or a list of several members, is a condition with free parameters."""
-    several = isinstance(node, exp.In) and len(node.expressions) > 1
-    if type(node) not in _RANGES and not several:
+    """Return whether a range or a list is a condition with free parameters."""
+    listed = isinstance(node, exp.In) or isinstance(node.args.get("expression"), exp.Any)
+    if type(node) not in _RANGES and not listed:
         return False
     return any(parameter_name(placeholder) in free for placeholder in node.find_all(exp.Placeholder))
 
@@ -175,10 +177,10 @@ def _current(node: exp.Expr, operator: str, expression: Scalar, bound: CurrentBo
     return BoundParameter(name, expression, span_of(node), operator=operator, current=bound)
 
 
-def _compared_freely(parameter: BoundParameter, binder: Binder) -> Scalar:
+def _compared_freely(parameter: BoundParameter, node: exp.Expr, binder: Binder) -> Scalar:
     """The comparison with the current time as a condition: its value is a free parameter."""
     compared = compared_by(parameter.operator, parameter.expression.type)
-    value = binder.parameter(placeholder_of(parameter.name, parameter.span), binder)
+    value = binder.parameter(placeholder_of(parameter.name, parameter.span, node), binder)
     return functions.comparison(compared, parameter.expression, value)
 
 

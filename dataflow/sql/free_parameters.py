@@ -6,18 +6,21 @@ that of what stands beside them, as PostgreSQL infers it ("Operator Type Resolut
 Not here: binding them (`from_clause`), routes to their chains (`plan.required_keys`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedParameter, UnsupportedQuery
-from dataflow.plan.nodes import Chain, ChainParameters
-from dataflow.scalar import ColumnRef
+from dataflow.plan.expressions import used_columns
+from dataflow.plan.nodes import BlockInput, Chain, ChainParameters
+from dataflow.plan.rules.rewriting import inputs_used, offsets
+from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.expressions.bind import Binder
-from dataflow.sql.expressions.cast_types import UNKNOWN, cast_type, enum_type
+from dataflow.sql.expressions.cast_types import UNKNOWN, array_of, cast_type, enum_type
 from dataflow.sql.expressions.dialect import Dialect
+from dataflow.sql.expressions.scope import Scope
 from dataflow.sql.syntax.parse import parameter_name, parameter_span
 
 #: Types by name.
@@ -46,14 +49,36 @@ def hosting(chain: Chain, free: FreeParameters) -> Chain:
     return Chain(chain.table, chain.predicate, (*chain.columns, *places), ChainParameters(first, types))
 
 
+def choose_host(inputs: Sequence[BlockInput], expressions: Sequence[Scalar]) -> int | None:
+    """Returns the first column that could be a free parameter's, in the joined row: of the table of the first of these
+    expressions that is of one, so that few of its rows are looked up; else of the first table. None without a table."""
+    starts = offsets(inputs)
+    hosts = {
+        start: start + item.relation.parameters.first
+        for start, item in zip(starts, inputs, strict=True)
+        if not item.left and isinstance(item.relation, Chain) and item.relation.parameters is not None
+    }
+    wanted = [starts[i] for expression in expressions for i in inputs_used(starts, used_columns(expression))]
+    return next((hosts[start] for start in (*wanted, *hosts) if start in hosts), None)
+
+
+def columns_beside(node: exp.Placeholder, scope: Scope) -> list[Scalar]:
+    """The columns in the innermost operation around a parameter that has any."""
+    parent = node.parent
+    while isinstance(parent, (*_OPERATIONS, exp.Tuple, exp.Paren, exp.Cast, exp.Neg, exp.Any)):
+        found = [column for c in parent.find_all(exp.Column) if (column := scope.find(c)) is not None]
+        if found:
+            return found
+        parent = parent.parent
+    return []
+
+
 def refuse_parameter(node: exp.Placeholder, binder: Binder) -> UnsupportedParameter:
     """Returns the refusal of a parameter that is not known to be free, with its type where that can be inferred."""
     name = parameter_name(node)
     if is_list(node):
-        reason = (
-            f"The parameter :{name} is a list, which may only stand in `column IN (:{name})` ANDed with the others."
-        )
-        return UnsupportedParameter(reason, parameter_span(node), name)
+        reason = f"The parameter :{name} is a list, and what it is compared with does not tell its type."
+        return UnsupportedParameter(reason, parameter_span(node), name, _list_type(node, binder))
     found = next((t for other in _occurrences(node) if (t := _inferred(other, binder)) is not None), None)
     return UnsupportedParameter(
         f"The parameter :{name} is no key, list or range of a column, and what stands beside it does not tell its type."
@@ -86,6 +111,9 @@ def _occurrences(node: exp.Placeholder) -> Iterator[exp.Placeholder]:
 
 def can_be_free(sql_type: object) -> bool:
     """Return whether parameters of a type can be columns of a chain: the normal form is a text of the same value."""
+    if isinstance(sql_type, SqlType) and sql_type.kind == "array" and sql_type.element is not None:
+        # As the text of its sorted members in normal form (`service.leaf_store.request`).
+        return can_be_free(sql_type.element)
     if not isinstance(sql_type, SqlType) or sql_type.kind not in ("base", "enum"):
         return False
     rounded = sql_type.is_float or sql_type.is_interval or sql_type.is_document
@@ -100,7 +128,7 @@ def check_reading(node: exp.Placeholder, sql_type: SqlType, dialect: Dialect) ->
         return
     parent = node.parent
     exact = () if dialect.fills_templates else _EXACT
-    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, exp.Tuple, *exact)):
+    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, exp.Tuple, exp.Any, *exact)):
         parent = parent.parent
     if not isinstance(parent, (*_COMPARISONS, exp.Is)):
         reason = f"The parameter :{parameter_name(node)}, of type {sql_type.sql}, may only be compared."
@@ -124,6 +152,13 @@ def _inferred(node: exp.Placeholder, binder: Binder) -> SqlType | None:
             return None
         child = parent
     return None
+
+
+def _list_type(node: exp.Placeholder, binder: Binder) -> SqlType | None:
+    """The type of a list, by what stands before IN or ``= ANY``."""
+    compared = node.find_ancestor(exp.In, *_COMPARISONS)
+    found = None if compared is None else _type_of(compared.this, binder)
+    return None if found is None else array_of(found)
 
 
 def _cast_to(node: exp.Cast, binder: Binder) -> SqlType | None:

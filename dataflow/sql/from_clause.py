@@ -15,7 +15,7 @@ from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, Unsupporte
 from dataflow.plan.expressions import equality, null_of_nulls, shift, used_columns
 from dataflow.plan.nodes import AggregateCall, BlockInput, Chain, Relation
 from dataflow.plan.nullability import never_null
-from dataflow.plan.rules.rewriting import input_of, inputs_used, offsets
+from dataflow.plan.rules.rewriting import input_of, offsets
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Table, UpstreamView
 from dataflow.sql.conditions import BoundParameter, bind_conditions, bind_parts, split_by_keys
@@ -24,7 +24,14 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import refuse_aggregate
 from dataflow.sql.expressions.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
 from dataflow.sql.expressions.scope import FromItem, NamedColumn, Scope, find_relation, name_of
-from dataflow.sql.free_parameters import check_reading, hosting, is_list, refuse_parameter
+from dataflow.sql.free_parameters import (
+    check_reading,
+    choose_host,
+    columns_beside,
+    hosting,
+    is_list,
+    refuse_parameter,
+)
 from dataflow.sql.loose_block import LooseBlock, Mark, Pending, refuse_pending
 from dataflow.sql.sources import Derived, Environment, parameters_alone, renamed
 from dataflow.sql.subqueries import Subqueries, defaulted
@@ -95,18 +102,18 @@ class FromClause:
 
     def _on_parameter(self, node: exp.Placeholder, binder: Binder) -> Scalar:
         sql_type = self.environment.free.get(parameter_name(node))
-        if sql_type is None or is_list(node):
+        if sql_type is None or is_list(node) != (sql_type.kind == "array"):
             raise refuse_parameter(node, binder)
-        if node.parent is not None:
-            # The value of a condition on the current time is written nowhere.
-            check_reading(node, sql_type, binder.dialect)
-        return self._free_column(parameter_name(node), parameter_span(node))
+        check_reading(node, sql_type, binder.dialect)
+        return self._free_column(
+            parameter_name(node), parameter_span(node), columns_beside(node, replace(self.scope, outer=None))
+        )
 
-    def _free_column(self, name: str, span: Span | None) -> ColumnRef:
-        """The column of the host that a free parameter is."""
+    def _free_column(self, name: str, span: Span | None, beside: Sequence[Scalar] = ()) -> ColumnRef:
+        """The column of the host that a free parameter is; `beside`: columns that it is compared with."""
         if name not in self._free:
             known = self._known(name)
-            self._free[name] = known or self._hosted(name, span)
+            self._free[name] = known or self._hosted(name, span, beside)
             if known is None:
                 self.parameters.append(BoundParameter(name, self._free[name], span))
         return self._free[name]
@@ -117,9 +124,12 @@ class FromClause:
         found = self.joined.bound(wanted)
         return found if isinstance(found, ColumnRef) else None
 
-    def _hosted(self, name: str, span: Span | None) -> ColumnRef:
+    def _hosted(self, name: str, span: Span | None, beside: Sequence[Scalar]) -> ColumnRef:
         if self._host is None:
-            self._host = self._choose_host(name, span)
+            self._host = choose_host(self.inputs, [*(p.expression for p in self.parameters), *beside])
+        if self._host is None:
+            reason = f"The parameter :{name} has no table beside it that it could pick rows of."
+            raise UnsupportedParameter(reason, span, name, below=True)
         place = self._host + sorted(self.environment.free).index(name)
         return ColumnRef(place, self.environment.free[name])
 
@@ -127,20 +137,6 @@ class FromClause:
         """Has the parameters that queries around this one, in whose FROM it stands, want of it."""
         for name in sorted(self.environment.below) if self.environment.in_from else ():
             self._free_column(name, None)
-
-    def _choose_host(self, name: str, span: Span | None) -> int:
-        """The table that the key, or a correlation, is of, so that few of its rows are looked up; else the first."""
-        starts = offsets(self.inputs)
-        hosts = {
-            start: start + item.relation.parameters.first
-            for start, item in zip(starts, self.inputs, strict=True)
-            if not item.left and isinstance(item.relation, Chain) and item.relation.parameters is not None
-        }
-        if not hosts:
-            reason = f"The parameter :{name} has no table beside it that it could pick rows of."
-            raise UnsupportedParameter(reason, span, name, below=True)
-        keyed = [starts[i] for p in self.parameters for i in inputs_used(starts, used_columns(p.expression))]
-        return next((hosts[start] for start in keyed if start in hosts), next(iter(hosts.values())))
 
     # Clauses
 

@@ -76,6 +76,8 @@ class ParameterInfo:
     members: Members | None = None
     #: NULL is a value like others.
     takes_null: bool = False
+    #: The list as a whole is one value of the key.
+    whole: bool = False
 
     @property
     def is_claim(self) -> bool:
@@ -269,12 +271,16 @@ def is_direct(plan: View) -> bool:
 
 def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInfo]:
     for parameter in (*plan.parameters, *plan.within):
+        sql_type = types[parameter.column]
+        # Of a column there are no parameters that are arrays.
+        element = sql_type.element if sql_type.kind == "array" else None
         yield ParameterInfo(
             parameter.name,
-            types[parameter.column],
-            ParameterRole.LIST if parameter.many else ParameterRole.EQUAL,
+            element or sql_type,
+            ParameterRole.EQUAL if element is None and not parameter.many else ParameterRole.LIST,
             parameter.members,
             parameter.takes_null,
+            element is not None,
         )
     for bound in plan.ranges:
         yield ParameterInfo(bound.name, types[bound.column], ParameterRole(bound.operator))
@@ -334,7 +340,14 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
 
     parts: dict[str, Any] = {
         "parameters": tuple(
-            ParameterInfo(p["name"], typed(p["type"]), ParameterRole(p["role"]), listed(p["members"]), p["takes_null"])
+            ParameterInfo(
+                p["name"],
+                typed(p["type"]),
+                ParameterRole(p["role"]),
+                listed(p["members"]),
+                p["takes_null"],
+                p["whole"],
+            )
             for p in view.pop("parameters")
         ),
         "columns": tuple(NamedType(c["name"], typed(c["type"]), c["nullable"]) for c in view.pop("columns")),

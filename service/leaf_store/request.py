@@ -12,7 +12,7 @@ from dataflow.plan.parts import WHOLE, Cut, Interval
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Value
 from service.leaf_store.answer import PageWindow
-from service.leaf_store.catalog import BOUNDS, OrderColumn, ParameterRole, ViewInfo
+from service.leaf_store.catalog import BOUNDS, OrderColumn, ParameterInfo, ParameterRole, ViewInfo
 from service.leaf_store.clock import FILLED_US, now_us
 from service.leaf_store.layout import content_hash, entry_key, entry_keys
 
@@ -51,7 +51,7 @@ def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None)
     for parameter, value in by_role:
         match parameter.role:
             case ParameterRole.EQUAL | ParameterRole.LIST:
-                parts.append(_listed(value, parameter.takes_null))
+                parts.append(_listed(value, parameter))
             case ParameterRole.LIMIT:
                 limit_rows = None if value is None else _count(value)
             case ParameterRole.OFFSET:
@@ -99,7 +99,7 @@ def names_of(info: ViewInfo, values: Values) -> list[bytes]:
     """Return the entries of a read of whole keys (`ViewInfo.whole`), without duplicates; none: no row can match."""
     if info.refreshed:
         return [entry_key(info.head, key) for key in request_of(info, values).keys]
-    listed = [_listed(value, p.takes_null) for value, p in zip(values, info.parameters, strict=True)]
+    listed = [_listed(value, p) for value, p in zip(values, info.parameters, strict=True)]
     return entry_keys(info.head, [*_times(info), *listed])
 
 
@@ -116,8 +116,11 @@ def picked_places(info: ViewInfo, request: LeafRequest) -> list[bytes]:
     return [info.ordering.place_of_row(values) for values in request.picked]
 
 
-def _listed(value: Given, takes_null: bool) -> list[Value]:
+def _listed(value: Given, parameter: ParameterInfo) -> list[Value]:
     """Return the distinct values of a part of a key, without NULL where that equals nothing."""
+    if parameter.whole and isinstance(value, tuple):
+        return [arrays.render(value)]
+    takes_null = parameter.takes_null
     listed = dict.fromkeys(value if isinstance(value, tuple) else (value,))
     return [v for v in listed if takes_null or v is not None]
 

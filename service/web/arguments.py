@@ -4,7 +4,7 @@
 (values of refresh views are spelled as the upstream prints them). Every error names the argument and the expected form.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from math import prod
 from typing import Any
@@ -127,10 +127,11 @@ class Arguments:
                 for parameter, parse, texts in self._parsers
             ]
         )
-        if keys_of(values) > self._max_keys:
+        n_keys = keys_of(value for value, p in zip(values, self.info.parameters, strict=True) if not p.whole)
+        if max([n_keys, *(len(value) for value in values if isinstance(value, tuple))]) > self._max_keys:
             raise ApiError(
                 "too_large",
-                f"The lists expand to {keys_of(values)} keys.",
+                f"The lists expand to {n_keys} keys, or have too many values.",
                 f"Request at most {self._max_keys} at once.",
             )
         return values
@@ -200,14 +201,15 @@ class Arguments:
                 raise _ill_typed(parameter.name, "a list", parameter.type.sql)
             return self._scalar(parameter, parse, given)
         several = given if isinstance(given, list) else [given]
-        if not self.info.refreshed:
+        if not (self.info.refreshed or parameter.whole):
             # NULL equals nothing.
             several = [value for value in several if value is not None]
         listed: Sequence[Value] = texts(several) or [self._scalar(parameter, parse, value) for value in several]
         if self.info.refreshed:
             return tuple(listed)
         # Duplicates add no key, and the order does not matter.
-        return tuple(sorted({value for value in listed if value is not None}))
+        nulls = (None,) if None in listed else ()
+        return (*sorted({value for value in listed if value is not None}), *nulls)
 
     def _members(self, given: Mapping[str, Any], parameter: ParameterInfo, parse: _Parse, members: Members) -> Given:
         """Return the list that members and constants make."""
@@ -264,7 +266,7 @@ class Arguments:
         )
 
 
-def keys_of(values: Values) -> int:
+def keys_of(values: Iterable[Given]) -> int:
     """Return the number of keys of a read."""
     return prod(len(value) for value in values if isinstance(value, tuple))
 

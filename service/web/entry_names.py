@@ -30,6 +30,8 @@ def entry_of_query(info: ViewInfo, general: EntryOf) -> EntryOf:
     """Return a function from query string to entry name: fast for no parameter, or for one whose text is its own normal
     form; otherwise `general`."""
     head = view_head(info.id) + b"\x00"
+    if info.clock_keys:
+        return general
     if not info.parameters:
         return lambda query: general(query) if query else head + b"\0"
     parameter = info.parameters[0]

@@ -30,7 +30,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "types": set(),
         "functions": {"types"},
         "plan": {"types"},
-        "lookups": {"plan", "types"},
+        "lookups": {"functions", "plan", "types"},
         "state": {"plan", "types"},
         "ops": {"functions", "plan", "state", "types"},
         "eviction": set(),

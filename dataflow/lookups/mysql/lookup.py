@@ -16,8 +16,9 @@ Not here: the layout of state rows (`ops.aggregate_state`), from a server's text
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from dataflow.functions import arrays
 from dataflow.lookups.mysql.part import PartSql, part_sql
-from dataflow.lookups.mysql.render import constant, quote, render, selected, table_name
+from dataflow.lookups.mysql.render import NOTHING, constant, quote, render, selected, string, table_name
 from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation, column_types
@@ -49,7 +50,7 @@ def lookup_statement(lookup: Lookup, catalog: Catalog, source: str | None = None
     statements: list[str] = []
     for values, keys in by_values.items():
         pairs = zip(parameters, values, strict=True)
-        texts = {columns[i].index: constant(value, columns[i].type) for i, value in pairs}
+        texts = {columns[i].index: _parameter(value, columns[i].type) for i, value in pairs}
         for chunk in [keys[i : i + CHUNK] for i in range(0, len(keys), CHUNK)] or [[]]:
             condition = partial(_keys, own_columns, chunk) if own else None
             statements.append(_statement(lookup.relation, own_columns, lookup.part, catalog, condition, source, texts))
@@ -66,8 +67,18 @@ def lookup_shape(relation: Chain | Aggregate, columns: Columns, catalog: Catalog
         names = [name(key.index) for key in own]
         return f"{names[0]} IN (…)" if len(names) == 1 else f"({', '.join(names)}) IN (…)"
 
-    texts = {keys[i].index: f":{n}" for n, i in enumerate(parameters, start=1)}
+    texts = {keys[i].index: (f":{n}", f":{n}") for n, i in enumerate(parameters, start=1)}
     return _statement(relation, own, part, catalog, condition if own else None, None, texts)
+
+
+def _parameter(value: Value, sql_type: SqlType) -> tuple[str, str]:
+    """A parameter's value as a constant: a list as what IN compares with, and as its text."""
+    if value is None or sql_type.kind != "array" or sql_type.element is None:
+        text = constant(value, sql_type)
+        return text, text
+    element = sql_type.element
+    members = ", ".join(constant(member, element) for member in arrays.flat(value))
+    return f"({members or NOTHING})", string(value)
 
 
 def _split(chain: Chain, keys: Sequence[ColumnRef]) -> tuple[list[int], list[int]]:
@@ -88,18 +99,23 @@ def _statement(
     catalog: Catalog,
     of_keys: Callable[[Name], str] | None,
     source: str | None,
-    parameters: Mapping[int, str],
+    parameters: Mapping[int, tuple[str, str]],
 ) -> str:
-    """`parameters`: constants, by column of the chain's input."""
+    """`parameters`: constants, by column of the chain's input, as what is compared and as what is selected."""
     chain = chain_of(relation)
     table = chain_table(chain, catalog)
 
     def name(index: int) -> str:
-        return parameters.get(index) or f"t.{quote(table.columns[index].name)}"
+        return parameters[index][0] if index in parameters else f"t.{quote(table.columns[index].name)}"
 
-    columns, grouped = [selected(c, name) for c in chain.columns], list[str]()
+    def shown(expression: Scalar) -> str:
+        if isinstance(expression, ColumnRef) and expression.type.kind == "array":
+            return parameters[expression.index][1]
+        return selected(expression, name)
+
+    columns, grouped = [shown(c) for c in chain.columns], list[str]()
     if isinstance(relation, Aggregate):
-        state = _StateColumns(chain, name)
+        state = _StateColumns(chain, name, shown)
         state.add_all(relation)
         columns, grouped = state.selected, list(state.grouped)
     conditions = [] if of_keys is None else [of_keys(name)]
@@ -211,9 +227,10 @@ def _keys(columns: list[ColumnRef], keys: Sequence[Key], name: Name) -> str:
 class _StateColumns:
     """The SELECT and GROUP BY lists of state rows: one row for all values that are removed together."""
 
-    def __init__(self, chain: Chain, name: Name) -> None:
+    def __init__(self, chain: Chain, name: Name, shown: Callable[[Scalar], str]) -> None:
         self._chain = chain
         self._name = name
+        self._shown = shown
         self.selected: list[str] = []
         #: In order, none twice.
         self.grouped: dict[str, None] = {}
@@ -256,7 +273,7 @@ class _StateColumns:
     def _add_value(self, expression: Scalar) -> None:
         """A value that is selected and grouped by, each text of it apart."""
         value = inline(expression, self._chain.columns)
-        sql = selected(value, self._name)
+        sql = self._shown(value)
         self.selected.append(sql)
         if isinstance(value, Literal) or self._is_parameter(value):
             # A constant is no grouping; as a number it would even be the place of a column.

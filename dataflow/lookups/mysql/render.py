@@ -45,6 +45,10 @@ def string(text: str) -> str:
     return f"'{text.translate(_ESCAPES)}'"
 
 
+#: What IN compares with where a list is empty: NULL would make NOT IN drop rows.
+NOTHING = "SELECT 1 FROM DUAL WHERE FALSE"
+
+
 def constant(value: str | None, sql_type: SqlType) -> str:
     """A value of a type, so that it compares with a column of the type as the value does."""
     if value is None:
@@ -102,6 +106,8 @@ def _special(call: Call, arguments: list[str]) -> str:
             return f"({f' {call.function.upper()} '.join(arguments)})"
         case "not" | "neg":
             return f"({'NOT' if call.function == 'not' else '-'} {arguments[0]})"
+        case "any =":
+            return f"({arguments[0]} IN {arguments[1]})"
         case "in":
             return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
         case "is distinct from":

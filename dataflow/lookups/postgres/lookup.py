@@ -29,6 +29,8 @@ from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Value
 
 Name = Callable[[int], str]
+#: An expression over the chain's input, as SQL.
+Shown = Callable[[Scalar], str]
 #: Of a statement: an array of texts, or one value.
 Argument = Sequence[Value] | str | None
 
@@ -43,13 +45,21 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
     table = chain_table(chain, catalog)
     keys = key_columns(relation, columns)
     parameters = _parameters(chain, keys, part is None)
+    lists = {key.index: type_name(key.type) for key in keys if key.type.kind == "array"}
 
     def name(index: int) -> str:
-        return parameters.get(index) or f"t.{quote(table.columns[index].name)}"
+        cast = f"::{lists[index]}" if index in lists else ""
+        return parameters[index] + cast if index in parameters else f"t.{quote(table.columns[index].name)}"
 
-    selected, grouped = [render(c, name) for c in chain.columns], list[str]()
+    def shown(expression: Scalar) -> str:
+        if isinstance(expression, ColumnRef) and expression.index in lists:
+            # The text that it has in keys.
+            return parameters[expression.index]
+        return render(expression, name)
+
+    selected, grouped = [shown(c) for c in chain.columns], list[str]()
     if isinstance(relation, Aggregate):
-        selected, grouped = _state_columns(relation, chain, name)
+        selected, grouped = _state_columns(relation, chain, shown)
     join, tail = "", ""
     if part is None:
         join, conditions = _key_conditions(keys, name, parameters)
@@ -93,10 +103,15 @@ def _parameters(chain: Chain, keys: list[ColumnRef], many: bool) -> dict[int, st
     if chain.parameters is None:
         return {}
     numbered = [(i, key) for i, key in enumerate(keys, 1) if key.index >= chain.parameters.first]
-    found = {key.index: f"k.k{i}" if many else f"${i}::{type_name(key.type)}" for i, key in numbered}
+    found = {key.index: f"k.k{i}" if many else f"${i}::{_sent_type(key)}" for i, key in numbered}
     if len(found) < len(chain.parameters.types):
         raise ValueError("a parametric chain is looked up by all of its parameters")
     return found
+
+
+def _sent_type(parameter: ColumnRef) -> str:
+    """The type of a parameter's text; that of a list is cast where it is used, since unnest flattens arrays."""
+    return "text" if parameter.type.kind == "array" else type_name(parameter.type)
 
 
 def _key_conditions(keys: list[ColumnRef], name: Name, parameters: Container[int]) -> tuple[str, list[str]]:
@@ -105,7 +120,7 @@ def _key_conditions(keys: list[ColumnRef], name: Name, parameters: Container[int
         return "", []
     if len(keys) == 1 and keys[0].index not in parameters:
         return "", [f"{name(keys[0].index)} = ANY($1::{parameter_type(keys[0].type)}[])"]
-    types = [type_name(k.type) if k.index in parameters else parameter_type(k.type) for k in keys]
+    types = [_sent_type(k) if k.index in parameters else parameter_type(k.type) for k in keys]
     arrays = ", ".join(f"${i}::{sql_type}[]" for i, sql_type in enumerate(types, 1))
     aliases = ", ".join(f"k{i}" for i in range(1, len(keys) + 1))
     equal = [f"{name(key.index)} = k.k{i}" for i, key in enumerate(keys, 1) if key.index not in parameters]
@@ -123,9 +138,9 @@ def _one_key(keys: list[ColumnRef], name: Name, parameters: Container[int]) -> l
 # --- state rows -----------------------------------------------------------------------------------------------------
 
 
-def _state_columns(aggregate: Aggregate, chain: Chain, name: Name) -> tuple[list[str], list[str]]:
+def _state_columns(aggregate: Aggregate, chain: Chain, shown: Shown) -> tuple[list[str], list[str]]:
     """The expressions to select, and those to group by."""
-    columns = _StateColumns(chain, name)
+    columns = _StateColumns(chain, shown)
     columns.add_group(aggregate.group)
     for call in aggregate.calls:
         columns.add_call(call)
@@ -135,9 +150,9 @@ def _state_columns(aggregate: Aggregate, chain: Chain, name: Name) -> tuple[list
 class _StateColumns:
     """The SELECT and GROUP BY lists of state rows: one row for all values that are removed together."""
 
-    def __init__(self, chain: Chain, name: Name) -> None:
+    def __init__(self, chain: Chain, shown: Shown) -> None:
         self._chain = chain
-        self._name = name
+        self._shown = shown
         self.selected: list[str] = []
         #: In order, none twice.
         self.grouped: dict[str, None] = {}
@@ -176,7 +191,7 @@ class _StateColumns:
         self.selected += [self._count(argument, call), f"sum({argument}){self._filter(call)}"]
 
     def _sql(self, expression: Scalar) -> str:
-        return render(inline(expression, self._chain.columns), self._name)
+        return self._shown(inline(expression, self._chain.columns))
 
     def _count(self, counted: str, call: AggregateCall, *conditions: str) -> str:
         return f"count({counted}){self._filter(call, *conditions)}"
@@ -189,7 +204,7 @@ class _StateColumns:
     def _add_value(self, expression: Scalar) -> None:
         """A value that is selected and grouped by, so that 1.0 and 1.00 each go away by their own text."""
         value = inline(expression, self._chain.columns)
-        sql = render(value, self._name)
+        sql = self._shown(value)
         as_text = f'({sql})::text COLLATE "C"'
         sql_type = value.type
         if isinstance(value, Literal):

@@ -23,3 +23,11 @@ def function_name(node: exp.Expr, sql: str) -> str:
 def has_others(node: exp.Expr, *arguments: str) -> bool:
     """Return whether a node has other arguments than these."""
     return any(v for k, v in node.args.items() if k not in arguments)
+
+
+def is_parameter_list(node: exp.In) -> bool:
+    """Return whether a parameter is all that IN compares with, so that it is a list."""
+    member = node.expressions[0]
+    while isinstance(member, exp.Paren | exp.Cast):
+        member = member.this
+    return isinstance(member, exp.Placeholder) and len(node.expressions) == 1

@@ -16,7 +16,7 @@ from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN
-from dataflow.sql.expressions.written_calls import has_others
+from dataflow.sql.expressions.written_calls import has_others, is_parameter_list
 from dataflow.sql.mysql import arithmetic, calls, moments, numbers, texts, values
 from dataflow.sql.mysql.grammar import PARENTHESES
 
@@ -125,7 +125,10 @@ def _in(binder: Binder, node: Any) -> Scalar:
         raise InvalidQuery("IN takes at least one value.")
     row = _row(node.this)
     if row is None:
-        return values.in_list(binder.bind(node.this), binder.all(node.expressions))
+        subject, listed = binder.bind(node.this), binder.all(node.expressions)
+        if is_parameter_list(node):
+            return functions.quantified("any", "=", binder.dialect.parameter(subject), listed[0])
+        return values.in_list(subject, listed)
     members = binder.all(row)
     others = [_row(e) or [] for e in node.expressions]
     return values.logical("or", [_row_comparison("=", members, binder.all(other)) for other in others])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from dataflow.functions import arrays
-from dataflow.lookups.mysql.render import constant, string
+from dataflow.lookups.mysql.render import NOTHING, constant, string
 from dataflow.schema import SqlType
 
 #: What may look like a parameter and is none, then the parameters.
@@ -19,8 +19,6 @@ _TOKEN = re.compile(
 #: Where only a number is grammar.
 _COUNTED = re.compile(r"\b(?:LIMIT|OFFSET)\s+(?:\S+\s*,\s*)?\Z", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
-#: What IN compares with where a list is empty: NULL would make NOT IN drop rows.
-_NOTHING = "SELECT 1 FROM DUAL WHERE FALSE"
 
 
 def fill(text: str, parameters: Sequence[str | None]) -> str:
@@ -34,7 +32,7 @@ def fill(text: str, parameters: Sequence[str | None]) -> str:
         if found["list"] is None:
             return _constant(own, name, counted=bool(_COUNTED.search(text, 0, found.start())))
         members = [] if own is None else arrays.flat(own)
-        return ", ".join(_constant(member, name) for member in members) or _NOTHING
+        return ", ".join(_constant(member, name) for member in members) or NOTHING
 
     return _TOKEN.sub(value, text)
 

@@ -14,7 +14,7 @@ from dataflow.scalar import Literal, Scalar
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN, cast_type, enum_type, type_of
-from dataflow.sql.expressions.written_calls import has_others
+from dataflow.sql.expressions.written_calls import has_others, is_parameter_list
 from dataflow.sql.postgres import calls
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -105,7 +105,10 @@ def _in(binder: Binder, node: Any) -> Scalar:
     if rows is not None:
         return _in_values(binder, [node.this] if row is None else row, rows)
     if row is None:
-        return functions.in_list(binder.bind(node.this), binder.all(node.expressions))
+        subject, members = binder.bind(node.this), binder.all(node.expressions)
+        if is_parameter_list(node):
+            return functions.quantified("any", "=", subject, members[0])
+        return functions.in_list(subject, members)
     subjects = binder.all(row)
     others = [_row(e) or [] for e in node.expressions]
     return functions.logical("or", [functions.row_comparison("=", subjects, binder.all(other)) for other in others])

@@ -225,10 +225,12 @@ def parameter_name(node: exp.Placeholder) -> str:
     return str(node.this).rsplit("@", 2)[0]
 
 
-def placeholder_of(name: str, span: Span | None) -> exp.Placeholder:
-    """A parameter that is not written, for what stands at a place."""
+def placeholder_of(name: str, span: Span | None, parent: exp.Expr) -> exp.Placeholder:
+    """A parameter that is not written, for what stands at a place in a node."""
     place = Span(0, 0) if span is None else span
-    return exp.Placeholder(this=f"{name}@{place.start}@{place.end}")
+    placeholder = exp.Placeholder(this=f"{name}@{place.start}@{place.end}")
+    placeholder.parent = parent
+    return placeholder
 
 
 def parameter_span(node: exp.Placeholder) -> Span:

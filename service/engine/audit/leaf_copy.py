@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from time import monotonic
 from typing import IO, NamedTuple
 
+from dataflow.functions import arrays
 from dataflow.types import Key, ViewId
 from service.engine.audit.messages import ViewResult, ViewToAudit
 from service.leaf_store.catalog import ParameterRole, ViewInfo
@@ -205,7 +206,8 @@ def _values(info: ViewInfo, key: Key, rows: int, prefix: bool) -> Values | str:
             case ParameterRole.EQUAL:
                 values.append(next(of_key))
             case ParameterRole.LIST:
-                values.append((next(of_key),))
+                value = next(of_key)
+                values.append(tuple(arrays.flat(value)) if parameter.whole and value is not None else (value,))
             case ParameterRole.LIMIT:
                 # One row more, so that a missing one is detected.
                 values.append(str(rows if prefix else rows + 1))

@@ -230,7 +230,7 @@ def parameter_names(view: View | RefreshView) -> list[str]:
 def template_of(view: View, sql: str, catalog: Catalog) -> str:
     """The view's SQL as a template that its parameters' values are filled into (`dataflow.sql.templates`)."""
     types = column_types(view.relation)
-    known = {p.name: types[p.column] for p in (*view.parameters, *view.within)}
+    known = {p.name: types[p.column].element or types[p.column] for p in (*view.parameters, *view.within)}
     known |= {r.name: types[r.column] for r in view.ranges}
     return template(statement_of(sql, catalog.dialect), known)
 

@@ -71,7 +71,8 @@ def kept_of(info: ViewInfo) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return tuple(range(len(info.parameters))), ()
     equal = [place for place, p in enumerate(info.parameters) if p.role in (ParameterRole.EQUAL, ParameterRole.LIST)]
     kept = tuple(equal[: len(equal) - info.within])
-    return kept, tuple(place for place in kept if info.parameters[place].role is ParameterRole.LIST)
+    listed = [p.role is ParameterRole.LIST and not p.whole for p in info.parameters]
+    return kept, tuple(place for place in kept if listed[place])
 
 
 def _text(value: Given) -> str | None:
