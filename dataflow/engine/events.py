@@ -26,6 +26,8 @@ class TableDelta:
     """Net change of one table by one transaction: full rows, in the table's column order.
 
     `partial` has the rows from before whose old values the stream does not carry; `removed` is empty then.
+    `implied` has rows that are known in part: any rows that agree with one of them may have been removed, changed or
+    added, which the stream does not carry.
     With `truncated`, all rows from before are gone and `added` is what came afterwards (the others are empty).
     With `overflow`, the transaction was too large to carry its rows: all lists are empty and anything may have changed.
     """
@@ -35,6 +37,7 @@ class TableDelta:
     truncated: bool = False
     overflow: bool = False
     partial: list[PartialChange] = field(default_factory=list)
+    implied: list[Row] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,10 @@ class Invalidator:
             return list(among)
         rows = [row for row in self._changed(delta) if self._may_pass(row)]
         found: dict[Key, None] = {}
-        for image in self._partly_changed(delta):
-            found.update(dict.fromkeys(self._keys_of_image(image, among)))
+        images = (*self._partly_changed(delta), *delta.implied)
+        for positions, part in dict.fromkeys(map(self._known_part, images)):
+            if None not in part:
+                found.update(dict.fromkeys(among.agreeing(positions, part)))
         if not rows or not self._positions:
             return list(among) if rows else found
         for part in dict.fromkeys(columns_of(row, self._key_columns) for row in rows):
@@ -60,10 +62,10 @@ class Invalidator:
             if len(images) < 2 or UNKNOWN in seen[0] or seen[0] != seen[1]:
                 yield from images
 
-    def _keys_of_image(self, image: Row, among: Coverage) -> Iterable[Key]:
+    def _known_part(self, image: Row) -> tuple[tuple[int, ...], Key]:
+        """Positions in keys at which a row known in part has values, and these."""
         known = [i for i, column in enumerate(self._key_columns) if image[column] is not UNKNOWN]
-        part = tuple([image[self._key_columns[i]] for i in known])
-        return () if None in part else among.agreeing(tuple([self._positions[i] for i in known]), part)
+        return tuple([self._positions[i] for i in known]), tuple([image[self._key_columns[i]] for i in known])
 
     def _may_pass(self, row: Row) -> bool:
         try:

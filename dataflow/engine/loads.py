@@ -6,8 +6,9 @@ the lookup was issued, then what is applied. When the stream has reached the loa
 log is replayed, slice by slice, until nothing is left; in the step that finds it so, everything is covered.
 
 *Invariants*: a load's log has what its snapshot does not see of all that was applied, in stream order, no more. A
-TRUNCATE, or more than the stream carries, that the snapshot does not see ends it: the lookup is repeated. So does a
-partial change, unless the rows are staged in a store that has their identity and the new row can be completed there.
+TRUNCATE, an implied change, or more than the stream carries, that the snapshot does not see ends it: the lookup is
+repeated. So does a partial change, unless the rows are staged in a store that has their identity and the new row can be
+completed there.
 
 Not here: where rows are put (`staging`), who goes on when (`backfills`), logs on disk (the shell has those).
 """
@@ -99,7 +100,7 @@ class Load:
     def note(self, deltas: Iterable[TableDelta]) -> bool:
         """Logs what the snapshot does not see of its table; whether that can be."""
         for delta in deltas:
-            if delta.truncated or delta.overflow or (delta.partial and self.images is None):
+            if delta.truncated or delta.overflow or delta.implied or (delta.partial and self.images is None):
                 return False
             if delta.removed or delta.added or delta.partial:
                 self.log.append(delta)

@@ -8,6 +8,9 @@ values only. What a node over a chain of that table does with one depends on wha
 - other nodes evict the keys that the old row may be under: those that agree with its known values. A leaf by a unique
   key is filled again at once, since the new row is all that there is under its key.
 
+Implied changes (`TableDelta.implied`) evict the keys that the rows which agree with them may be under: what the stream
+lacks is which of these rows became which, and all of them are under such keys.
+
 The new row is applied where it is known, and where unchanged values that the stream omits (TOAST) are those of the old
 row in the store; otherwise the keys that it may be under are evicted.
 
@@ -87,9 +90,12 @@ class PartialImages:
 
     # Nodes
 
-    def change_of(self, node: Stored, changes: Sequence[PartialChange]) -> NodeChange:
-        """Returns the effect of partial changes on a node over the chain, which is as it was before them."""
+    def change_of(self, node: Stored, changes: Sequence[PartialChange], implied: Sequence[Row] = ()) -> NodeChange:
+        """Returns the effect of partial and implied changes on a node over the chain, as it was before them."""
         found = NodeChange()
+        if implied:
+            found.lost += self._keys_under_any(node, [self.shown(row) for row in implied])
+            found.unknown.update(key for _, _, key in found.lost)
         for before, after in changes:
             try:
                 self._apply(node, before, after, found)
@@ -130,11 +136,14 @@ class PartialImages:
 
     def _keys_under(self, node: Stored, row: Row) -> Iterator[Target]:
         """Yields the covered keys of a node that a row of the chain, known in part, may be under."""
+        return self._keys_under_any(node, (row,))
+
+    def _keys_under_any(self, node: Stored, rows: Sequence[Row]) -> Iterator[Target]:
         for cover, coverage in node.coverages().items():
-            columns = cover.columns if isinstance(cover, OrderedCover) else cover
-            positions, part = self.known_part(node.source_columns(columns), row)
-            for key in coverage.agreeing(positions, part):
-                yield node, cover, key
+            columns = node.source_columns(cover.columns if isinstance(cover, OrderedCover) else cover)
+            for positions, part in dict.fromkeys(self.known_part(columns, row) for row in rows):
+                for key in coverage.agreeing(positions, part):
+                    yield node, cover, key
 
     # Lookups
 
@@ -154,6 +163,7 @@ class PartialImages:
                     added += self._function.rows([complete])
                 elif after is not None:
                     found.unknown.append(self.shown(after))
+            found.unknown += map(self.shown, delta.implied)
             if self._identity_of is not None:
                 for row in removed:
                     images.pop(self._identity_of(row), None)
@@ -173,8 +183,8 @@ class PartialImages:
         return positions, key_function(tuple([columns[p] for p in positions]), self._types)(row)
 
     def partial_rows(self, deltas: Iterable[TableDelta]) -> list[Row]:
-        """Returns the rows of the chain, known in part, that partial changes took away or brought."""
-        rows = [row for delta in deltas for change in delta.partial for row in change]
+        """Returns the rows of the chain, known in part, that partial and implied changes took away or brought."""
+        rows = [row for delta in deltas for change in (*delta.partial, delta.implied) for row in change]
         return [self.shown(row) for row in rows if row is not None]
 
     def shown(self, row: Row) -> Row:

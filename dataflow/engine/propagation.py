@@ -21,7 +21,7 @@ from dataflow.engine.ranking import Ranking
 from dataflow.errors import contained
 from dataflow.ops.block import InputChange
 from dataflow.state.materialization import consolidate
-from dataflow.types import Columns, Delta, Key, NodeId, PartialChange, Row
+from dataflow.types import Columns, Delta, Key, NodeId, Row
 
 _NOTHING: Delta = ([], [])
 #: Covers a key of a node by some columns with exactly these rows.
@@ -68,8 +68,8 @@ class Propagation:
             if delta.overflow:
                 self._forget_table(table)
             self._forget_surplus(table, delta)
-            if delta.partial:
-                own.update(self._resolve(table, delta.partial))
+            if delta.partial or delta.implied:
+                own.update(self._resolve(table, delta))
         self._spoiled = {}
         targets = self._propagate(tables, own)
         self._evictions.spoil(self._spoiled.values())
@@ -105,19 +105,21 @@ class Propagation:
                         self._counters["surplus_tuples"] += 1
                         self._evictions.evict(child, cover, key)
 
-    def _resolve(self, table: str, changes: list[PartialChange]) -> dict[NodeId, Delta]:
-        """Returns what partial changes of a table are for each node over it, after evicting what they leave unknown."""
+    def _resolve(self, table: str, delta: TableDelta) -> dict[NodeId, Delta]:
+        """Returns what partial and implied changes of a table are for each node over it, after evicting what they leave
+        unknown."""
         found: dict[NodeId, Delta] = {}
         lost: dict[Target, None] = {}
         for chain in self._graph.by_table.get(table, ()):
             images = self._graph.images_of(chain)
             for child in chain.children:
-                change = images.change_of(child, changes)
+                change = images.change_of(child, delta.partial, delta.implied)
                 found[child.id] = change.delta
                 lost.update(dict.fromkeys(change.lost))
                 if isinstance(child, Leaf) and change.known:
                     self._refilled[child] = {key: [] for key in change.known}
-        self._counters["partial_changes"] += len(changes)
+        self._counters["partial_changes"] += len(delta.partial)
+        self._counters["implied_changes"] += len(delta.implied)
         self._counters["partial_evicted"] += len(lost)
         for target in lost:
             self._evictions.evict(*target)
@@ -244,10 +246,10 @@ class Propagation:
 
 
 def _runs(transactions: list[Transaction]) -> Iterator[list[Transaction]]:
-    """Splits transactions so that one with partial changes, whose old rows are those before it, is alone."""
+    """Splits transactions so that one with partial or implied changes, whose old rows are those before it, is alone."""
     together: list[Transaction] = []
     for transaction in transactions:
-        if any(delta.partial for delta in transaction.tables.values()):
+        if any(delta.partial or delta.implied for delta in transaction.tables.values()):
             if together:
                 yield together
             yield [transaction]

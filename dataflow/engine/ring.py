@@ -159,7 +159,9 @@ def may_trim_by(arrived: int, oldest_issue: int | None) -> bool:
 
 
 def _rows(transaction: Transaction) -> int:
-    return 1 + sum(len(d.removed) + len(d.added) + 2 * len(d.partial) for d in transaction.tables.values())
+    return 1 + sum(
+        len(d.removed) + len(d.added) + 2 * len(d.partial) + len(d.implied) for d in transaction.tables.values()
+    )
 
 
 def _some_rows(transaction: Transaction) -> Iterator[Row]:

@@ -52,7 +52,7 @@ class UncertainVisibility:
         """Judges a result, given the changes that its snapshot does not see for sure."""
         chain, snapshot = sent.chain, result.snapshot
         if snapshot.exact:
-            if any(delta.partial for delta in unseen):
+            if any(delta.partial or delta.implied for delta in unseen):
                 return self._redo_partial(sent, result.rows, unseen)
             return Verdict(redo_deltas(sent, unseen))
         if any(map(_hides_rows, unseen)):
@@ -106,7 +106,7 @@ def last_images(rows: list[Row], deltas: list[Delta], unique: Columns) -> Delta:
 
 
 def _hides_rows(delta: TableDelta) -> bool:
-    return delta.truncated or delta.overflow or bool(delta.partial)
+    return delta.truncated or delta.overflow or bool(delta.partial or delta.implied)
 
 
 def _touched(sent: LookupQuery, deltas: list[Delta]) -> set[Key]:

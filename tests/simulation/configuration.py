@@ -27,6 +27,8 @@ class Configuration:
     identities: dict[str, tuple[int, ...]] = field(default_factory=dict)
     #: Plans materialize what changes of these tables need (`plan.rules.old_rows`), as the planner has them do.
     old_rows: bool = False
+    #: Foreign keys act on changes of the rows they reference, which the stream does not carry.
+    cascades: bool = False
     #: Names of the views that are installed, in any number of copies.
     views: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)

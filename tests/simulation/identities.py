@@ -74,7 +74,7 @@ def streamed(delta: TableDelta, identity: Columns, key: Columns, rng: Random) ->
         # Values that are the column's default, which MySQL may omit.
         partial.append((None, _sent(added[-1], added.pop(), identity, rng)))
     rng.shuffle(partial)
-    return TableDelta([], added, partial=partial)
+    return TableDelta([], added, partial=partial, implied=delta.implied)
 
 
 def _known(row: Row, identity: Columns) -> Row:

@@ -75,6 +75,7 @@ PROOFS = (
     "partial_changes",
     "partial_evicted",
     "partial_refilled",
+    "implied_changes",
     "identity_found",
     "forward_hole",
     "padding",
@@ -145,6 +146,8 @@ class Focus:
     whole: bool = False
     #: Old rows of all tables that have keys are streamed in part, and plans materialize what that needs, or do not.
     old_rows: bool | None = None
+    #: All foreign keys hold and act unseen.
+    cascades: bool = False
 
     def narrow(self, configuration: Configuration) -> None:
         """Applies it."""
@@ -158,6 +161,8 @@ class Focus:
         if self.old_rows is not None:
             configuration.identities = {table: choices[0] for table, choices in CHOICES.items()}
             configuration.old_rows = self.old_rows
+        if self.cascades:
+            configuration.foreign_keys, configuration.cascades = 0b1111111111, True
         configuration.upstream = upstream_of(configuration.seed, self.upstreams)
 
 
@@ -216,6 +221,7 @@ def configure(seed: int) -> Configuration:
         upstream_of(seed),
         partly,
         planned,
+        Random(f"cascades {seed}").random() < 0.4,
         installed,
         limits,
         limit_rows,

@@ -103,7 +103,13 @@ class Simulation:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.rng = Random(configuration.seed)
-        self.world = World(configuration.variant, self.rng, configuration.upstream, configuration.identities)
+        self.world = World(
+            configuration.variant,
+            self.rng,
+            configuration.upstream,
+            configuration.identities,
+            configuration.cascades,
+        )
         self.steps = 0
         self.counters: Counter[str] = Counter()
         self.trace: list[str] | None = None

@@ -27,6 +27,7 @@ from dataflow.plan.nodes import Chain, column_types
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Table
 from dataflow.types import Key, Position, Row, Snapshot
+from tests.simulation.cascades import act, carried
 from tests.simulation.identities import Identities, with_identities
 from tests.simulation.identities import streamed as streamed_in_part
 from tests.simulation.oracle import compiled
@@ -101,9 +102,16 @@ class World:
     """The upstream. What runs now sees what is committed and not in limbo."""
 
     def __init__(
-        self, variant: SchemaVariant, rng: Random, kind: str = "postgres", identities: Identities = MappingProxyType({})
+        self,
+        variant: SchemaVariant,
+        rng: Random,
+        kind: str = "postgres",
+        identities: Identities = MappingProxyType({}),
+        cascades: bool = False,
     ) -> None:
         self.variant = variant
+        #: Foreign keys act on changes of the rows they reference, which the stream does not carry (`cascades`).
+        self.cascades = cascades
         #: Identities as the database has them; the engine has those of the catalog.
         self.identities = dict(identities)
         self.visibility: Visibility = KINDS[kind](self)
@@ -195,7 +203,7 @@ class World:
         del self.open[transaction.id]
         changes = self.changes_of(transaction)
         self.wal += rng.randint(1, 3)
-        stream = {table: delta for table, delta in transaction.stream.items() if table in self.published}
+        stream = {table: carried(delta) for table, delta in transaction.stream.items() if table in self.published}
         if overflow:
             stream = {table: TableDelta(truncated=d.truncated, overflow=True) for table, d in stream.items()}
         for table in sorted(stream.keys() & self.identities.keys()):
@@ -349,11 +357,42 @@ class World:
         version.deleter = transaction.id
         transaction.undo.append((table.name, version, False))
         self.record(transaction, table.name, version.row, None)
-        for child, child_version in children:
-            if child_version.creator in self.open and child_version.creator != transaction.id:
-                raise BlockedError
+        if self.cascades:
+            act(self, transaction, table, version.row, None)
+            return
+        for child, child_version, _ in children:
+            self.require_own(transaction, child_version)
             if child_version.deleter is None:
                 self.delete(transaction, child, child_version, cascade)
+
+    def require_own(self, transaction: OpenTransaction, version: Version) -> None:
+        """Wait for whoever else made a version and is open."""
+        if version.creator in self.open and version.creator != transaction.id:
+            raise BlockedError
+
+    def remove(self, transaction: OpenTransaction, table: Table, version: Version) -> None:
+        """Remove a row on behalf of a foreign key."""
+        self.lock(transaction, self.item_of(table, version), EXCLUSIVE)
+        self.lock_parents(transaction, table, version.row)
+        version.deleter = transaction.id
+        transaction.undo.append((table.name, version, False))
+
+    def replace(self, transaction: OpenTransaction, table: Table, version: Version, row: Row) -> None:
+        """Replace a row by another on behalf of a foreign key."""
+        key_changes = any(row[c] != version.row[c] for key in table.keys for c in key)
+        self.lock(transaction, self.item_of(table, version), EXCLUSIVE if key_changes else NO_KEY_UPDATE)
+        if key_changes:
+            key = tuple(row[c] for c in table.keys[0])
+            self.lock(transaction, (table.name, key), EXCLUSIVE)
+            if self.with_key(table, key):
+                raise BlockedError
+        self.lock_parents(transaction, table, row)
+        new = Version(row, transaction.id)
+        version.deleter = transaction.id
+        transaction.undo.append((table.name, version, False))
+        self.lock(transaction, self.item_of(table, new), NO_KEY_UPDATE)
+        self.versions[table.name].append(new)
+        transaction.undo.append((table.name, new, True))
 
     def update(self, transaction: OpenTransaction, table: Table, version: Version, row: Row) -> None:
         """UPDATE of one row; its primary key may change."""
@@ -362,7 +401,8 @@ class World:
         if key_changes:
             key = tuple(row[c] for c in table.keys[0])
             self.lock(transaction, (table.name, key), EXCLUSIVE)
-            if self.with_key(table, key) or self.children(table, version.row) or self.references(table, row, version):
+            is_referenced = not self.cascades and self.children(table, version.row)
+            if self.with_key(table, key) or is_referenced or self.references(table, row, version):
                 raise BlockedError
         self.lock_parents(transaction, table, version.row)
         self.lock_parents(transaction, table, row, itself=row)
@@ -375,6 +415,8 @@ class World:
         self.versions[table.name].append(new)
         transaction.undo.append((table.name, new, True))
         self.record(transaction, table.name, version.row, row)
+        if self.cascades and key_changes:
+            act(self, transaction, table, version.row, row)
 
     def truncate(self, transaction: OpenTransaction, table: Table) -> None:
         """TRUNCATE … CASCADE: waits for everyone who touched the tables."""
@@ -449,15 +491,15 @@ class World:
         own = tuple(row[c] for c in foreign_key.columns)
         return own == tuple(row[c] for c in foreign_key.parent_columns)
 
-    def children(self, table: Table, row: Row) -> list[tuple[Table, Version]]:
-        """Rows that reference this one, other than itself."""
+    def children(self, table: Table, row: Row) -> list[tuple[Table, Version, ForeignKey]]:
+        """Rows that reference this one, other than itself, and by which key."""
         found = []
         for child in self.catalog.tables.values():
             for foreign_key in self.foreign_keys[child.name]:
                 if foreign_key.parent == table.name:
                     key = tuple(row[c] for c in foreign_key.parent_columns)
                     found += [
-                        (child, v)
+                        (child, v, foreign_key)
                         for v in self.versions[child.name]
                         if v.deleter is None
                         and v.row is not row

@@ -37,7 +37,11 @@ def covering(sql: str, rows: dict[tuple[str], tuple[str, ...]], table: Table = U
 
 def applied(engine: Engine, change: PartialChange) -> Iterator[tuple[str, tuple[str | None, ...], list[object]]]:
     """The leaf's changes by one update."""
-    delta = TableDelta(partial=[change])
+    yield from leaf_changes(engine, TableDelta(partial=[change]))
+
+
+def leaf_changes(engine: Engine, delta: TableDelta) -> Iterator[tuple[str, tuple[str | None, ...], list[object]]]:
+    """The leaf's changes by one transaction."""
     for effect in engine.step(Apply([Transaction(TransactionId(1), 10, {"public.users": delta})], 10)):
         if isinstance(effect, LeafEvict):
             yield "evicted", effect.key, []
@@ -67,3 +71,20 @@ def test_a_row_that_is_deleted_leaves_its_key_empty() -> None:
         ("evicted", ("x",), []),
         ("filled", ("x",), []),
     ]
+
+
+def test_keys_that_rows_known_in_part_may_be_under() -> None:
+    """Those that agree with the known values, whatever else the transaction has of such rows."""
+    rows = {("x",): ("x", "a"), ("y",): ("y", "b")}
+    engine = covering("SELECT login, name FROM users WHERE login = :login", rows, replace(USERS, identity=None))
+    removed, added = [("1", "x", "c")], [("1", "x", "d"), ("2", "x", "d")]
+    delta = TableDelta(removed, added, implied=[(UNKNOWN, "x", UNKNOWN), (UNKNOWN, "z", UNKNOWN)])
+    assert list(leaf_changes(engine, delta)) == [("evicted", ("x",), [])]
+
+
+def test_an_implied_row_with_its_identity_takes_no_row_away() -> None:
+    """Its key is not taken for empty: the row may be another one, or be there again."""
+    engine = covering("SELECT login, name FROM users WHERE login = :login", {("x",): ("x", "a")})
+    partial: list[PartialChange] = [((UNKNOWN, "x", UNKNOWN), None)]
+    delta = TableDelta(partial=partial, implied=[(UNKNOWN, "x", UNKNOWN)])
+    assert list(leaf_changes(engine, delta)) == [("evicted", ("x",), [])]

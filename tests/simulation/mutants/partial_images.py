@@ -1,6 +1,7 @@
 """Engines that misread changes of which the stream carries a part; see `table`."""
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -61,8 +62,8 @@ def key_of_a_row_known_in_part_filled() -> AbstractContextManager[Any]:
     """A leaf's key is filled again without the row that is known in part."""
     original = PartialImages.change_of
 
-    def mutant(self: PartialImages, node: Any, changes: Any) -> Any:
-        found = original(self, node, changes)
+    def mutant(self: PartialImages, node: Any, changes: Any, implied: Any = ()) -> Any:
+        found = original(self, node, changes, implied)
         found.known |= found.unknown if isinstance(node, Leaf) else set()
         return found
 
@@ -103,3 +104,66 @@ def stale_key_of_an_old_row() -> AbstractContextManager[Any]:
         return [after for _, after in delta.partial if after is not None]
 
     return patch.object(Invalidator, "_partly_changed", mutant)
+
+
+def implied_rows_stay() -> AbstractContextManager[Any]:
+    """Keys of rows that a foreign key may have changed are not evicted."""
+    original = PartialImages.change_of
+
+    def mutant(self: PartialImages, node: Any, changes: Any, _: Any = ()) -> Any:
+        return original(self, node, changes)
+
+    return patch.object(PartialImages, "change_of", mutant)
+
+
+def implied_rows_before_only() -> AbstractContextManager[Any]:
+    """Only the first row counts of those that foreign keys may have changed."""
+    original = PartialImages.change_of
+
+    def mutant(self: PartialImages, node: Any, changes: Any, implied: Any = ()) -> Any:
+        return original(self, node, changes, implied[:1])
+
+    return patch.object(PartialImages, "change_of", mutant)
+
+
+def key_of_an_implied_row_filled() -> AbstractContextManager[Any]:
+    """A leaf's key is filled again though a foreign key may have changed its row."""
+    original = PartialImages.change_of
+
+    def mutant(self: PartialImages, node: Any, changes: Any, implied: Any = ()) -> Any:
+        found, known = original(self, node, changes, implied), original(self, node, changes)
+        found.known = known.known
+        return found
+
+    return patch.object(PartialImages, "change_of", mutant)
+
+
+def implied_rows_of_a_lookup_stay() -> AbstractContextManager[Any]:
+    """A lookup's keys are not looked up again for rows that a foreign key may have changed."""
+    return _without_implied(PartialImages, "redo", 1)
+
+
+def implied_rows_of_a_load_stay() -> AbstractContextManager[Any]:
+    """A load goes on."""
+    return _without_implied(loads.Load, "note", 0)
+
+
+def implied_rows_are_not_stale() -> AbstractContextManager[Any]:
+    """Keys of a refreshed view that a foreign key may have changed are not stale."""
+    original = Invalidator.keys
+
+    def mutant(self: Invalidator, delta: Any, among: Any) -> Any:
+        return original(self, replace(delta, implied=[]), among)
+
+    return patch.object(Invalidator, "keys", mutant)
+
+
+def _without_implied(of: type, name: str, position: int) -> AbstractContextManager[Any]:
+    """A method that gets changes, as its argument at a position, without those of foreign keys."""
+    original = getattr(of, name)
+
+    def mutant(self: Any, *arguments: Any) -> Any:
+        deltas = [replace(delta, implied=[]) for delta in arguments[position]]
+        return original(self, *arguments[:position], deltas, *arguments[position + 1 :])
+
+    return patch.object(of, name, mutant)

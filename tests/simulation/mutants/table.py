@@ -52,6 +52,8 @@ LOADING = Focus(
     upstreams=("postgres", "mariadb"),
     whole=True,
 )
+#: Foreign keys act unseen.
+CASCADING = Focus(weights={"write": 30}, cascades=True)
 PARAMETRIC = Focus(("free", "ordered_free"))
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
@@ -145,6 +147,14 @@ MUTANTS: dict[Mutant, Focus | None] = {
     partial_images.old_row_of_a_lookup_stays: Focus(old_rows=True, upstreams=("postgres", "mariadb")),
     partial_images.old_row_of_a_load_stays: replace(LOADING, old_rows=True),
     partial_images.stale_key_of_an_old_row: Focus(("refreshed",), old_rows=False),
+    partial_images.implied_rows_stay: CASCADING,
+    partial_images.implied_rows_before_only: CASCADING,
+    partial_images.key_of_an_implied_row_filled: replace(
+        CASCADING, views=("stories_by_0", "tags_by", "comments_by"), old_rows=False
+    ),
+    partial_images.implied_rows_of_a_lookup_stay: replace(CASCADING, upstreams=("postgres", "mariadb")),
+    partial_images.implied_rows_of_a_load_stay: replace(LOADING, cascades=True),
+    partial_images.implied_rows_are_not_stale: replace(CASCADING, views=("refreshed",)),
     **dict.fromkeys(FAULT_MUTANTS, Focus(weights={"fault": 6})),
     **dict.fromkeys(ABANDONMENT_MUTANTS, Focus(weights={"cancel": 8, "heartbeat": 12})),
 }
