@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdc.cascade import Cascade
 from cdc.column_type import ColumnType
 
 #: A value that the stream does not carry. Only rows of a `PartialChange` have some.
@@ -55,6 +56,8 @@ class TableLayout:
     key: tuple[int, ...] = ()
     #: Positions of generated columns. They may change without being in a partial row image.
     generated: tuple[int, ...] = field(default=(), compare=False)
+    #: Changes by which foreign keys change rows of the table that the stream does not carry.
+    cascades: tuple[Cascade, ...] = ()
     #: Fingerprints for changes that neither the stream nor the fields above show (PostgreSQL): of the table's file,
     #: which a rewrite replaces; of each column's definition; of the publication. Empty: not checked.
     file_mark: str = field(default="", compare=False)
@@ -74,13 +77,15 @@ class TableChange:
 
     `partial`: rows from before the transaction whose old values are not all known; `removed` is empty then, and `added`
     has the other rows.
-    `truncated`: all earlier rows are gone, `removed` and `partial` are empty, `added` has the rows inserted after the
-    TRUNCATE. `overflow`: the transaction was too large to hold; all are empty, any row may have changed.
+    `implied`: rows known in part. Any rows that agree with one of them may have been changed, removed or added, beside
+    what the other bags have (`cascade`); of these rows, `removed` may have some from within the transaction.
+    `truncated`: all earlier rows are gone, `removed`, `partial` and `implied` are empty, `added` has the rows inserted
+    after the TRUNCATE. `overflow`: the transaction was too large to hold; all are empty, any row may have changed.
 
     `layout` is the layout that the rows were read by, None if unknown. It does not take part in comparison.
     """
 
-    __slots__ = ("added", "layout", "overflow", "partial", "removed", "truncated")
+    __slots__ = ("added", "implied", "layout", "overflow", "partial", "removed", "truncated")
 
     def __init__(
         self,
@@ -90,6 +95,7 @@ class TableChange:
         overflow: bool = False,
         layout: TableLayout | None = None,
         partial: list[PartialChange] | None = None,
+        implied: list[ChangedRow] | None = None,
     ) -> None:
         self.removed: list[ChangedRow] = [] if removed is None else removed
         self.added: list[ChangedRow] = [] if added is None else added
@@ -97,6 +103,7 @@ class TableChange:
         self.overflow = overflow
         self.layout = layout
         self.partial: list[PartialChange] = [] if partial is None else partial
+        self.implied: list[ChangedRow] = [] if implied is None else implied
 
     def has_layout(self, layout: TableLayout) -> bool:
         """Return whether the rows are laid out like that."""
@@ -115,6 +122,7 @@ class TableChange:
             (None if before is None else before + unknown, None if after is None else after + unknown)
             for before, after in self.partial
         ]
+        self.implied = [row + unknown for row in self.implied]
         self.layout = layout
         return True
 
@@ -131,11 +139,11 @@ class TableChange:
             elif not set(removed).isdisjoint(added):
                 self.removed = list((Counter(removed) - Counter(added)).elements())
                 self.added = list((Counter(added) - Counter(removed)).elements())
-        return bool(self.removed or self.added or self.partial or self.truncated or self.overflow)
+        return bool(self.removed or self.added or self.partial or self.implied or self.truncated or self.overflow)
 
     def drop_rows(self) -> None:
         """Discard the rows: any row of the table may have changed."""
-        self.removed, self.added, self.partial, self.overflow = [], [], [], True
+        self.removed, self.added, self.partial, self.implied, self.overflow = [], [], [], [], True
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TableChange):
@@ -143,14 +151,14 @@ class TableChange:
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
-        return (self.removed, self.added, self.partial, self.truncated, self.overflow)
+        return (self.removed, self.added, self.partial, self.implied, self.truncated, self.overflow)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return (
             f"TableChange({self.removed!r}, {self.added!r}, truncated={self.truncated}, overflow={self.overflow},"
-            f" partial={self.partial!r})"
+            f" partial={self.partial!r}, implied={self.implied!r})"
         )
 
 

@@ -97,7 +97,15 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
     transactions = []
     for transaction in batch.transactions:
         changes = {
-            name: (change.removed, change.added, change.truncated, change.overflow, None, change.partial)
+            name: (
+                change.removed,
+                change.added,
+                change.truncated,
+                change.overflow,
+                None,
+                change.partial,
+                change.implied,
+            )
             if change.has_layout(layouts[name])
             else _ANYTHING
             for name, change in transaction.tables.items()

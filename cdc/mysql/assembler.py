@@ -13,7 +13,7 @@ Not here: the connection (`stream`), the followed tables (`bindings`).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from struct import error
 from typing import assert_never
 from zlib import error as zlib_error
@@ -22,6 +22,7 @@ from cdc.change import CommittedTransaction, SchemaNotice, StreamLost, TableChan
 from cdc.gtid import mariadb_id, source_of, transaction_id
 from cdc.mysql import events
 from cdc.mysql.bindings import Binding, Bindings
+from cdc.mysql.cascades import Part
 from cdc.mysql.groups import EventGroup, PreparedTransactions, at_commit
 from cdc.mysql.partial_images import apply_images, images_of
 from cdc.mysql.position import OFFSET_BITS, position_of
@@ -272,6 +273,8 @@ class BinlogAssembler:
         if table_id == _NO_TABLE and table_id not in self._tables:
             return
         binding = self._tables[table_id][1]
+        if binding.cascades is not None:
+            self._cascade(binding.cascades.implied(kind, data, at + 8, stop))
         change = binding.change
         if change is None:
             change = self._touch(binding)
@@ -291,6 +294,17 @@ class BinlogAssembler:
             change.drop_rows()
             return
         group.count(rows, stop - at)
+        self._limit(group)
+
+    def _cascade(self, implied: Iterable[tuple[str, Part]]) -> None:
+        group = self._group
+        if group is None:
+            raise IndexError("rows outside of a transaction")
+        for name, part in implied:
+            group.imply(name, part, self._bindings.layouts)
+        self._limit(group)
+
+    def _limit(self, group: EventGroup) -> None:
         if group.rows > self._max_rows or group.bytes > self._max_bytes:
             group.overflow()
 

@@ -13,13 +13,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from cdc.cascade import Cascade
 from cdc.change import SchemaNotice, TableChange, TableLayout
+from cdc.mysql.cascades import TableCascades
 from cdc.mysql.compatibility import changed_columns, order_of
 from cdc.mysql.names import qualified_name, quote_name
 from cdc.mysql.rows import RowReader, row_reader
 from cdc.mysql.table_effects import EffectKind, TableEffect, TableName
 from cdc.mysql.table_map import TableMap
 
+#: Effects on a table after which foreign keys that lead to it may be others.
+_MOVES_KEYS = frozenset({EffectKind.REPLACE, EffectKind.ALTER, EffectKind.SHIFT, EffectKind.UNKNOWN})
 #: Effects of statements remembered for layouts that were read before them and are installed later.
 REMEMBERED = 1000
 
@@ -31,12 +35,16 @@ class Binding:
     followed has an overflown change that is never delivered, so its rows are not decoded.
     """
 
-    __slots__ = ("change", "key", "name", "reader")
+    __slots__ = ("cascades", "change", "key", "name", "reader")
 
-    def __init__(self, key: tuple[str, str], name: str, reader: RowReader | None) -> None:
+    def __init__(
+        self, key: tuple[str, str], name: str, reader: RowReader | None, cascades: TableCascades | None = None
+    ) -> None:
         self.key = key
         self.name = name
         self.reader = reader
+        #: Changes of followed tables that those of this table imply.
+        self.cascades = cascades
         self.change: TableChange | None = TableChange(overflow=True) if reader is None else None
 
 
@@ -53,6 +61,8 @@ class Bindings:
         self._fold = fold_names
         self.layouts: dict[str, TableLayout] = {}
         self._since: dict[str, int] = {}
+        #: By name of an ancestor (`_folded`), the cascades of its changes with the tables whose rows they change.
+        self._cascades: dict[str, list[tuple[str, Cascade]]] = {}
         self._next: dict[str, TableLayout] | None = None
         self._old: dict[str, int] = {}
         self._shifted: dict[str, int] = {}
@@ -84,10 +94,18 @@ class Bindings:
             self._shifted.pop(name, None)
         self.layouts = layouts
         self._since = {name: layout.since for name, layout in layouts.items()}
-        for name in changed:
-            for position, effect in self._recent:
-                if name in self._concerned(effect, position):
+        self._cascades = {}
+        for name, layout in layouts.items():
+            for cascade in layout.cascades:
+                self._cascades.setdefault(self._folded(cascade.ancestor), []).append((name, cascade))
+        for position, effect in self._recent:
+            concerned = set(self._concerned(effect, position))
+            uncertain = dict(self._uncertain(effect, position))
+            for name in changed:
+                if name in concerned:
                     self._redefine(name, effect, position)
+                if name in uncertain:
+                    self._replaced(name, position, _cascade_reason(name, uncertain[name]))
         return True
 
     def _at(self, name: str) -> int:
@@ -100,13 +118,21 @@ class Bindings:
         key = (table.database, table.table)
         name = self.name_of(key)
         layout = self.layouts.get(name)
-        if layout is None or position < layout.since or name in self._old:
-            return Binding(key, name, None)
-        return Binding(key, name, self._fit(name, layout, table))
+        reader = None
+        if layout is not None and position >= layout.since and name not in self._old:
+            reader = self._fit(name, layout, table)
+        cascades = [
+            (other, cascade)
+            for other, cascade in self._cascades.get(self._folded(name), ())
+            if position >= self._since[other] and other not in self._old
+        ]
+        return Binding(key, name, reader, TableCascades(cascades, table, self._charsets) if cascades else None)
 
     def is_early(self, binding: Binding, position: int) -> bool:
-        """Return whether the table map is unbound only because its layout is valid from a later position on."""
-        return binding.reader is None and position < self._at(binding.name)
+        """Return whether the table map lacks a reader or cascades because a layout is valid from a later position."""
+        cascades = self._cascades.get(self._folded(binding.name), ())
+        is_read = binding.reader is None and position < self._at(binding.name)
+        return is_read or any(position < self._since[name] for name, _ in cascades)
 
     def name_of(self, key: tuple[str, str]) -> str:
         """Return the table's qualified name, in the spelling under which it is followed."""
@@ -156,7 +182,10 @@ class Bindings:
         concerned = list(self._concerned(effect, position))
         for name in concerned:
             self._redefine(name, effect, position)
-        return bool(concerned)
+        uncertain = dict(self._uncertain(effect, position))
+        for name, ancestor in uncertain.items():
+            self._replaced(name, position, _cascade_reason(name, ancestor))
+        return bool(concerned or uncertain)
 
     def _concerned(self, effect: TableEffect, position: int) -> Iterator[str]:
         """Return followed tables that the effect concerns and whose layouts are older."""
@@ -164,9 +193,26 @@ class Bindings:
         if database is not None and table is not None:
             names = [self.name_of((database, table))]
         else:
-            prefix = "" if database is None else self._folded(f"{quote_name(database)}.")
-            names = [name for name in self.layouts if self._folded(name).startswith(prefix)]
+            names = [name for name in self.layouts if self._is_of(self._folded(name), effect.table)]
         yield from (name for name in names if name in self.layouts and self._since[name] < position)
+
+    def _is_of(self, name: str, relation: TableName) -> bool:
+        """Return whether a folded name is that of a relation, or of one of its database's."""
+        of = self._folded(_relation_name(relation))
+        return name.startswith(of) if relation[1] is None else name == of
+
+    def _uncertain(self, effect: TableEffect, position: int) -> Iterator[tuple[str, str]]:
+        """Yield followed tables with older layouts whose cascades may be others after the effect on an ancestor, each
+        with the ancestor."""
+        if effect.kind not in _MOVES_KEYS:
+            return
+        altered = {column.lower() for column in effect.columns}
+        for ancestor, cascades in self._cascades.items():
+            if self._is_of(ancestor, effect.table):
+                for name, cascade in cascades:
+                    columns = {column.name.lower() for column in cascade.columns}
+                    if self._since[name] < position and (not altered or altered & columns):
+                        yield name, cascade.ancestor
 
     def _folded(self, name: str) -> str:
         return name.lower() if self._fold else name
@@ -220,6 +266,10 @@ class Bindings:
         """Return the notices since the last call."""
         notices, self.notices = self.notices, []
         return notices
+
+
+def _cascade_reason(name: str, ancestor: str) -> str:
+    return f"{ancestor}, to which foreign keys of {name} lead, was altered."
 
 
 def _relation_name(relation: TableName) -> str:

@@ -8,8 +8,9 @@ Not here: the beginning and end of groups (`assembler`).
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cdc.change import TableChange, TableLayout
+from cdc.change import UNKNOWN, TableChange, TableLayout
 from cdc.mysql.bindings import Bindings
+from cdc.mysql.cascades import Part
 from cdc.row_images import RowImages
 
 #: Format, global transaction id, branch.
@@ -40,6 +41,15 @@ class EventGroup:
             change = self.changes[name] = TableChange(overflow=self.overflown, layout=layouts[name])
         return change
 
+    def imply(self, name: str, part: Part, layouts: Mapping[str, TableLayout]) -> None:
+        """Note that foreign keys may have changed the rows of a followed table that agree with these values."""
+        change = self.change_of(name, layouts)
+        if not part:
+            change.drop_rows()
+        elif not change.overflow:
+            change.implied.append(tuple([part.get(i, UNKNOWN) for i in range(len(layouts[name].columns))]))
+            self.rows += 1
+
     def count(self, rows: int, size: int) -> None:
         """Add to the numbers of rows and bytes."""
         self.rows += rows
@@ -58,8 +68,9 @@ class EventGroup:
             change = self.changes.get(name)
             if change is not None and not change.overflow:
                 images.fill(change)
-                if change.truncated and (change.partial or change.removed):
-                    change.drop_rows()
+        for change in self.changes.values():
+            if change.truncated and (change.partial or change.removed or change.implied):
+                change.drop_rows()
         return {name: change for name, change in self.changes.items() if change.settle()}
 
 
@@ -94,6 +105,8 @@ def at_commit(group: EventGroup, bindings: Bindings, end: int) -> EventGroup:
         name = bindings.name_of(key)
         if name in bindings.layouts and bindings.layouts[name].since < end:
             group.change_of(name, bindings.layouts).drop_rows()
+    for name in list(_skipped_descendants(group, bindings, end)):
+        group.change_of(name, bindings.layouts).drop_rows()
     return group
 
 
@@ -101,4 +114,12 @@ def _no_longer_followed(group: EventGroup, bindings: Bindings, end: int) -> Iter
     for name in group.changes:
         layout = bindings.layouts.get(name)
         if layout is None or layout.since >= end:
+            yield name
+
+
+def _skipped_descendants(group: EventGroup, bindings: Bindings, end: int) -> Iterator[str]:
+    """Yield tables that foreign keys may have changed and that were not followed when the transaction was prepared."""
+    changed = {*group.changes, *map(bindings.name_of, group.unread)}
+    for name, layout in bindings.layouts.items():
+        if name not in group.changes and layout.since < end and changed & {c.ancestor for c in layout.cascades}:
             yield name

@@ -14,7 +14,7 @@ from cdc.change import ChangedRow, TableChange
 from cdc.mysql import events
 from cdc.mysql.rows import RowReader
 
-_WRITES = frozenset(
+WRITES = frozenset(
     {
         events.WRITE_ROWS_V1,
         events.WRITE_ROWS_V2,
@@ -22,7 +22,7 @@ _WRITES = frozenset(
         events.WRITE_ROWS_COMPRESSED_V2,
     }
 )
-_UPDATES = frozenset(
+UPDATES = frozenset(
     {
         events.UPDATE_ROWS_V1,
         events.UPDATE_ROWS_V2,
@@ -64,7 +64,7 @@ _SECOND_VERSION = frozenset(
 #: Old row and new row; None if there is none.
 RowImage = tuple[ChangedRow | None, ChangedRow | None]
 #: All types of row events.
-ROW_EVENTS = _WRITES | _UPDATES | _DELETES
+ROW_EVENTS = WRITES | UPDATES | _DELETES
 
 
 def read_rows(kind: int, data: bytes, at: int, stop: int, reader: RowReader, change: TableChange) -> int | None:
@@ -78,9 +78,9 @@ def read_rows(kind: int, data: bytes, at: int, stop: int, reader: RowReader, cha
     if kind in _COMPRESSED:
         data = events.decompress(data, at, stop)
         at, stop = 0, len(data)
-    if kind in _UPDATES:
+    if kind in UPDATES:
         return _read_pairs(data, at, stop, reader, change)
-    read, bag = reader.read, change.added if kind in _WRITES else change.removed
+    read, bag = reader.read, change.added if kind in WRITES else change.removed
     before = len(bag)
     while at < stop:
         row, at = read(data, at)
@@ -100,7 +100,7 @@ def read_images(kind: int, data: bytes, at: int, stop: int, reader: RowReader) -
     first, last = (reader.reader_of(mask) for mask in (masks[0], masks[-1]))
     while at < stop:
         row, at = first(data, at)
-        if kind in _WRITES:
+        if kind in WRITES:
             yield None, row
         elif kind in _DELETES:
             yield row, None
@@ -118,7 +118,7 @@ def _masks(kind: int, data: bytes, at: int, reader: RowReader) -> tuple[list[int
     size = reader.mask_bytes
     if (count + 7) // 8 != size:
         raise IndexError(f"rows of {count} columns")
-    end = at + (2 * size if kind in _UPDATES else size)
+    end = at + (2 * size if kind in UPDATES else size)
     return [int.from_bytes(data[i : i + size], "little") for i in range(at, end, size)], end
 
 

@@ -21,7 +21,7 @@ def transactions(changes: list[CommittedTransaction]) -> list[Transaction]:
 
 
 def _delta(change: TableChange) -> TableDelta:
-    return TableDelta(change.removed, change.added, change.truncated, change.overflow, change.partial)
+    return TableDelta(change.removed, change.added, change.truncated, change.overflow, change.partial, change.implied)
 
 
 def snapshot(taken: UpstreamSnapshot) -> Snapshot:
@@ -35,4 +35,8 @@ def snapshot(taken: UpstreamSnapshot) -> Snapshot:
 
 def rows_in(changes: list[CommittedTransaction]) -> int:
     """Returns the number of rows in a batch of transactions."""
-    return sum(len(tc.removed) + len(tc.added) + len(tc.partial) for change in changes for tc in change.tables.values())
+    return sum(
+        len(tc.removed) + len(tc.added) + len(tc.partial) + len(tc.implied)
+        for change in changes
+        for tc in change.tables.values()
+    )

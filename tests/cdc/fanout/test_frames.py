@@ -23,7 +23,8 @@ LAYOUT = TableLayout(("id", "title"))
 rows = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=3)
 images = st.none() | st.tuples(st.none() | st.text() | st.just(UNKNOWN), st.text())
 partial = st.lists(st.tuples(images, images), max_size=2)
-changes = st.builds(TableChange, rows, rows, st.booleans(), st.booleans(), st.none(), partial)
+parts = st.lists(st.tuples(st.none() | st.text() | st.just(UNKNOWN), st.text()), max_size=2)
+changes = st.builds(TableChange, rows, rows, st.booleans(), st.booleans(), st.none(), partial, parts)
 transactions = st.builds(
     CommittedTransaction,
     st.integers(0, 2**64 - 1),

@@ -1,8 +1,8 @@
 """Catalog of a MariaDB or MySQL server: tables, types, keys, views, and the stream's row layouts.
 
 *Invariants*: columns did not change while the rest was read. A key or NOT NULL is reported only if the server enforces
-it for every row. Foreign keys are not reported: ``SET foreign_key_checks = 0``, available to every session and used by
-every restored dump, leaves rows without parents.
+it for every row. Foreign keys are not reported to plans: ``SET foreign_key_checks = 0``, available to every session and
+used by every restored dump, leaves rows without parents.
 
 Not here: whether a table can be followed (`checks`); the meaning of types (`types`).
 """
@@ -16,6 +16,7 @@ from cdc.mysql.names import qualified_name
 from dataflow.schema import Catalog, Column, Spread, Table, UpstreamView
 from service.engine.databases.mysql.collations import load_collations
 from service.engine.databases.mysql.connect import Flavour
+from service.engine.databases.mysql.foreign_keys import ForeignKey, cascades_of, load_foreign_keys
 from service.engine.databases.mysql.log_place import log_end
 from service.engine.databases.mysql.sql_text import named, quoted, unqualified
 from service.engine.databases.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
@@ -131,7 +132,27 @@ async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> d
     The stream itself reports altered and dropped tables, so a layout is identified by its columns only.
     """
     names = [unqualified(table) for table in tables]
-    rows = await load_columns(wire, names, flavour.dialect)
+    for _ in range(_ATTEMPTS):
+        foreign_keys = await load_foreign_keys(wire, names)
+        ancestors = [key.parent for key in foreign_keys]
+        columns = await load_columns(wire, [*names, *ancestors], flavour.dialect)
+        layouts = await _layouts(wire, names, columns, foreign_keys, flavour)
+        # Statements before the layouts' positions are not applied to them.
+        again = await load_foreign_keys(wire, names)
+        if again == foreign_keys and (
+            not again or columns == await load_columns(wire, [*names, *ancestors], flavour.dialect)
+        ):
+            return layouts
+    raise UpstreamError("failed", "Foreign keys cannot be read, since tables are altered continuously.")
+
+
+async def _layouts(
+    wire: Wire,
+    names: list[Named],
+    columns: Mapping[Named, list[ColumnRow]],
+    foreign_keys: list[ForeignKey],
+    flavour: Flavour,
+) -> dict[str, TableLayout]:
     keys: dict[Named, dict[str, list[str]]] = {}
     for schema, name, key, column, prefix in _texts(await wire.query(_UNIQUE.format(named(names)))):
         # An index of a column's prefix is over no column.
@@ -145,9 +166,11 @@ async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> d
             unique_keys=frozenset(keys.get((schema, name), ())),
             key=_image_key(found, keys.get((schema, name), {}).values()),
             generated=tuple(i for i, row in enumerate(found) if row.generated),
+            cascades=cascades_of((schema, name), foreign_keys, columns),
             since=since,
         )
-        for (schema, name), found in rows.items()
+        for schema, name in names
+        if (found := columns.get((schema, name))) is not None
     }
 
 

@@ -37,5 +37,7 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
     there = dict(zip(found.columns, found.column_types, strict=True))
     wanted = zip(layout.columns, layout.column_types, strict=True)
     changed = tuple(column for column, kind in wanted if there.get(column) != kind)
-    if changed:
+    if found.cascades != layout.cascades:
+        yield SchemaNotice(name, f"Foreign keys that change rows of {name} were altered.")
+    elif changed:
         yield SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {', '.join(changed)}.", changed)

@@ -4,14 +4,16 @@ Not here: changes since a table was loaded (`changes`); conditions noticed by th
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from cdc.mysql.names import quote_name
+from cdc.change import TableLayout
+from cdc.mysql.names import qualified_name, quote_name
 from cdc.mysql.values import undecodable
 from service.engine.databases.mysql.catalog import load_layouts
 from service.engine.databases.mysql.connect import Flavour
+from service.engine.databases.mysql.foreign_keys import ForeignKey, Named, leading_to, load_foreign_keys
 from service.engine.databases.mysql.sql_text import named, quoted, unqualified
 from service.engine.databases.mysql.wire import ServerReply, Wire
 from service.engine.upstream.clock_check import check_clock
@@ -47,12 +49,6 @@ _INVISIBLE = """
 SELECT DISTINCT table_schema, table_name
 FROM information_schema.columns WHERE {} AND extra LIKE '%INVISIBLE%'
 """
-#: Foreign keys that change rows of their own tables when the referenced rows change.
-_CASCADES = """
-SELECT constraint_schema, table_name, constraint_name, referenced_table_name, update_rule, delete_rule
-FROM information_schema.referential_constraints WHERE {}
-"""
-_PASSIVE = frozenset({"RESTRICT", "NO ACTION"})
 _KINDS = {
     "VIEW": "is a view: the change stream does not carry its rows",
     "SEQUENCE": "is a sequence: the change stream does not carry its values",
@@ -201,15 +197,17 @@ async def check_zero_dates(wire: Wire) -> list[Finding]:
     ]
 
 
-async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> list[Finding]:
-    """Returns findings about tables to be read by views: kind, engine, foreign keys, character sets, rights."""
+async def check_tables(
+    wire: Wire, tables: Iterable[str], flavour: Flavour, *, follows_keys: bool = True
+) -> list[Finding]:
+    """Returns findings about tables to be read by views: kind, engine, foreign keys, character sets, rights.
+    `follows_keys`: the stream derives the changes of foreign keys."""
     wanted = sorted(set(tables))
     names = [unqualified(name) for name in wanted]
-    of_tables, of_constraints = named(names), named(names, "constraint_schema")
-    questions = [_TABLES.format(of_tables), _INVISIBLE.format(of_tables), _CASCADES.format(of_constraints)]
-    found, hidden, cascading, user = await wire.query_all([*questions, _USER])
+    foreign_keys = await load_foreign_keys(wire, names)
+    of_tables = named([*names, *(key.parent for key in foreign_keys)])
+    found, hidden, user = await wire.query_all([_TABLES.format(of_tables), _INVISIBLE.format(of_tables), _USER])
     invisible = {(str(schema), str(table)) for schema, table in hidden.rows}
-    cascades = {(str(schema), str(table)): list(map(str, rest)) for schema, table, *rest in _acting(cascading.rows)}
     rows = {
         key: _TableRow(str(table), str(kind).upper(), str(engine or ""), key in invisible)
         for schema, table, kind, engine in found.rows
@@ -220,7 +218,10 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
     findings: list[Finding] = []
     for name, reply in zip(wanted, readable, strict=True):
         key = unqualified(name)
-        reason = _why_not_streamed(rows.get(key), cascades.get(key), name)
+        cascading = leading_to(key, foreign_keys)
+        reason = _why_not_streamed(rows.get(key), name)
+        if reason is None and cascading:
+            reason = _why_not_derived(cascading, rows, follows_keys=follows_keys)
         layout = layouts.get(name)
         undecoded = (
             [
@@ -241,6 +242,8 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
             findings.append(Finding("not_streamed", f"{name} {reason[0]}.", reason[1], name))
         elif undecoded:
             findings.append(Finding("not_streamed", f"{name} {undecoded[0]}.", table=name))
+        elif cascading:
+            findings.append(_derived(cascading, layouts[name], name))
     return findings
 
 
@@ -260,12 +263,7 @@ def _account(reply: ServerReply) -> str:
     return f"'{name}'@'{host}'"
 
 
-def _acting(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
-    """Returns the foreign keys that change rows of their own table."""
-    return (row for row in rows if not {str(row[4]), str(row[5])} <= _PASSIVE)
-
-
-def _why_not_streamed(row: _TableRow | None, cascade: list[str] | None, name: str) -> tuple[str, str | None] | None:
+def _why_not_streamed(row: _TableRow | None, name: str) -> tuple[str, str | None] | None:
     """Returns why the change stream does not carry a table's rows (the end of a sentence), and the statement that
     repairs it."""
     if row is None:
@@ -277,16 +275,45 @@ def _why_not_streamed(row: _TableRow | None, cascade: list[str] | None, name: st
             f"is a table of the engine {row.engine or 'of another server'}, which has no snapshots",
             f"ALTER TABLE {_written(name)} ENGINE = InnoDB;",
         )
-    if cascade is not None:
-        constraint, parent, update, delete = cascade
-        rules = " and ".join(
-            f"ON {what} {rule}" for what, rule in (("UPDATE", update), ("DELETE", delete)) if rule not in _PASSIVE
-        )
-        return (
-            f"has the foreign key {quote_name(constraint)} {rules} to {quote_name(parent)}: its changes"
-            " of rows are not in the binary log",
-            f"ALTER TABLE {_written(name)} DROP FOREIGN KEY {quote_name(constraint)}; -- recreate without {rules}",
-        )
     if row.invisible:
         return "has invisible columns, which SELECT * omits", None
     return None
+
+
+def _why_not_derived(
+    keys: Sequence[ForeignKey], rows: Mapping[Named, _TableRow], *, follows_keys: bool
+) -> tuple[str, str | None] | None:
+    """Returns why the changes by the keys that lead to a table are unknown, and the statement that repairs it."""
+    unread = [
+        key for key in keys if not follows_keys or key.parent not in rows or rows[key.parent].kind != "BASE TABLE"
+    ]
+    if not unread:
+        return None
+    key, parent = unread[0], qualified_name(*unread[0].parent)
+    if follows_keys and key.parent not in rows:
+        return f"has rows that change with those of {parent}, which does not exist or may not be read", None
+    table = qualified_name(*key.table)
+    return (
+        f"has rows that the foreign key {_described(key)} changes: these changes are not in the binary log",
+        f"ALTER TABLE {_written(table)} DROP FOREIGN KEY {quote_name(key.name)}; -- recreate without {key.rules}",
+    )
+
+
+def _derived(keys: Sequence[ForeignKey], layout: TableLayout, name: str) -> Finding:
+    """Returns the consequences of foreign keys for the results of a table."""
+    own = [_described(key) for key in keys if qualified_name(*key.table) == name]
+    evicted = "the results that the changed rows may be part of"
+    wide = sorted({cascade.ancestor for cascade in layout.cascades if () in cascade.rows})
+    if wide:
+        evicted += f"; one of {', '.join(wide)}, all results of the table"
+    return Finding(
+        "cascades",
+        f"The changes that {' and '.join(own)} makes to {name} are not in the binary log. A change of a referenced row "
+        f"evicts {evicted}.",
+        table=name,
+        fatal=False,
+    )
+
+
+def _described(key: ForeignKey) -> str:
+    return f"{quote_name(key.name)} {key.rules} to {quote_name(key.parent[1])}"

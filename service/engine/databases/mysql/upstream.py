@@ -72,7 +72,7 @@ class MySqlSession:
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         wanted = list(tables)
-        found = await checks.check_tables(self.wire, wanted, self.flavour)
+        found = await checks.check_tables(self.wire, wanted, self.flavour, follows_keys=self.capture is None)
         return found if self.capture is None else [*found, *await self.capture.check_tables(wanted)]
 
     async def check_schema(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cdc.change import SchemaNotice
-from service.engine.databases.mysql.checks import check_zero_dates
+from service.engine.databases.mysql.checks import check_tables, check_zero_dates
 from service.engine.upstream.results import Finding
 from tests.fixtures.mariadb import MariaDatabase, start_mariadb
 from tests.service.engine.databases.mysql.upstreams import asked
@@ -138,21 +138,20 @@ def test_rights(mariadb: MariaDatabase) -> None:
         (["CREATE TABLE t (a int, b int INVISIBLE)"], "has invisible columns", False),
         (
             [
-                "CREATE TABLE p (id int PRIMARY KEY)",
+                "CREATE TABLE p (id int PRIMARY KEY) WITH SYSTEM VERSIONING",
                 "CREATE TABLE t (id int PRIMARY KEY, p int, CONSTRAINT f FOREIGN KEY (p) REFERENCES p (id)"
                 " ON DELETE CASCADE)",
             ],
-            "has the foreign key f ON DELETE CASCADE to p: its changes of rows are not in the binary log",
+            "has rows that the foreign key f ON DELETE CASCADE to p changes: these changes are not in the binary log",
             True,
         ),
         (
             [
-                "CREATE TABLE p (id int PRIMARY KEY)",
-                "CREATE TABLE t (id int PRIMARY KEY, p int, CONSTRAINT f FOREIGN KEY (p) REFERENCES p (id)"
-                " ON UPDATE CASCADE ON DELETE SET NULL)",
+                "SET foreign_key_checks = 0",
+                "CREATE TABLE t (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",
             ],
-            "ON UPDATE CASCADE and ON DELETE SET NULL",
-            True,
+            "has rows that change with those of test_",
+            False,
         ),
         (["CREATE TABLE t (a text CHARACTER SET big5)"], "character set big5 is not supported", False),
     ],
@@ -168,6 +167,40 @@ def test_what_is_not_streamed(mariadb: MariaDatabase, statements: list[str], rea
         assert findings(mariadb, "t") == []
     else:
         assert finding.fix is None
+
+
+KEYS = (
+    "CREATE TABLE p (id int PRIMARY KEY)",
+    "CREATE TABLE t (id int PRIMARY KEY, p int, CONSTRAINT f FOREIGN KEY (p) REFERENCES p (id)"
+    " ON UPDATE CASCADE ON DELETE SET NULL)",
+    "CREATE TABLE u (id int PRIMARY KEY, t int, CONSTRAINT g FOREIGN KEY (t) REFERENCES t (id)"
+    " ON UPDATE RESTRICT ON DELETE CASCADE)",
+    "CREATE TABLE v (id int PRIMARY KEY, u int, CONSTRAINT h FOREIGN KEY (u) REFERENCES u (id) ON DELETE CASCADE)",
+)
+
+
+def test_what_foreign_keys_change(mariadb: MariaDatabase) -> None:
+    """The consequences of foreign keys for a table that is followed."""
+    mariadb.execute(*KEYS)
+    own, child, grandchild = findings(mariadb, "t", "u", "v")
+    assert {(f.code, f.fatal, f.fix) for f in (own, child, grandchild)} == {("cascades", False, None)}
+    assert own.reason == (
+        f"The changes that f ON UPDATE CASCADE and ON DELETE SET NULL to p makes to {mariadb.name}.t are not in the "
+        "binary log. A change of a referenced row evicts the results that the changed rows may be part of."
+    )
+    assert child.reason.endswith("evicts the results that the changed rows may be part of.")
+    assert grandchild.reason.endswith(f"; one of {mariadb.name}.t, all results of the table.")
+    assert findings(mariadb, "p") == []
+
+
+def test_foreign_keys_over_kafka(mariadb: MariaDatabase) -> None:
+    """Streams other than the log derive nothing."""
+    mariadb.execute(*KEYS)
+    name = f"{mariadb.name}.u"
+    found = asked(mariadb, lambda session: check_tables(session.wire, [name], session.flavour, follows_keys=False))  # type: ignore[attr-defined]
+    assert [(f.code, f.fatal) for f in found] == [("not_streamed", True)]
+    assert "the foreign key g ON DELETE CASCADE to t changes" in found[0].reason
+    run_fix(mariadb, found[0])
 
 
 def test_a_table_that_is_not_there(mariadb: MariaDatabase) -> None:
@@ -187,6 +220,8 @@ def test_a_table_that_is_not_there(mariadb: MariaDatabase) -> None:
         ("ALTER TABLE t DROP PRIMARY KEY", [None]),
         ("ALTER TABLE t ENGINE = MyISAM", [None]),
         ("DROP TABLE t", [None]),
+        ("ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES t (a) ON DELETE CASCADE", [None]),
+        ("ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES t (a)", []),
     ],
 )
 def test_what_changes(mariadb: MariaDatabase, alteration: str, notices: list[str | None]) -> None:
