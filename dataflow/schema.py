@@ -44,6 +44,8 @@ class Table:
     spreads: Mapping[int, Spread] = field(default_factory=dict, hash=False)
     #: Columns that changes carry of old rows, by ordinal; None if they carry all, empty if they carry nothing.
     identity: tuple[int, ...] | None = None
+    #: Foreign keys change rows of it, which changes carry in part (`engine.events.TableDelta.implied`).
+    cascades: bool = False
 
     def ordinal(self, name: str) -> int:
         """The position of the column `name`; KeyError if there is none."""

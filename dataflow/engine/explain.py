@@ -71,6 +71,11 @@ class Explanation:
         return list(self._usual.get((), {}))
 
     @property
+    def fully_materialized_tables(self) -> frozenset[str]:
+        """The base tables of these nodes."""
+        return frozenset[str]().union(*map(self._graph.tables_of, self.fully_materialized))
+
+    @property
     def materialization(self) -> Literal["partial", "full"]:
         """``partial`` or ``full``."""
         return "full" if self._leaf.full else "partial"

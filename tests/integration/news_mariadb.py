@@ -41,11 +41,25 @@ def plain(value: Any) -> Any:
     return value
 
 
+def acting(schema: str) -> str:
+    """Return the schema with foreign keys that change rows: those of comments by author become NULL."""
+    before, comments = schema.split("CREATE TABLE comments")
+    rule = "REFERENCES {} ON DELETE {} ON UPDATE CASCADE"
+    for parent in ("users (name)", "stories (id)"):
+        before = before.replace(f"REFERENCES {parent}", rule.format(parent, "CASCADE"))
+        comments = comments.replace(
+            f"REFERENCES {parent}", rule.format(parent, "SET NULL" if "users" in parent else "CASCADE")
+        )
+    return f"{before}CREATE TABLE comments{comments}"
+
+
 class MariaNews:
     """The site in a database. Is a `News`."""
 
-    def __init__(self, database: MariaDatabase) -> None:
+    def __init__(self, database: MariaDatabase, *, keys_act: bool = False) -> None:
         self._database = database
+        #: Foreign keys change the rows of votes, stories and comments.
+        self._keys_act = keys_act
         self.tables = tuple(f"{database.name}.{name}" for name in ("users", "stories", "votes", "comments", "accounts"))
 
     @property
@@ -53,10 +67,11 @@ class MariaNews:
         return self._database.url
 
     def create(self) -> None:
-        self._database.execute(*[statement for statement in SCHEMA.split(";") if statement.strip()])
+        schema = acting(SCHEMA) if self._keys_act else SCHEMA
+        self._database.execute(*[statement for statement in schema.split(";") if statement.strip()])
 
     def writer(self, gate: Gate, seed: int) -> Writer:
-        return MariaWriter(self._database, gate, seed)
+        return (ReferencedWriter if self._keys_act else MariaWriter)(self._database, gate, seed)
 
     @contextmanager
     def snapshot(self) -> Iterator["MariaState"]:
@@ -146,3 +161,26 @@ class MariaWriter(Writer):
     def user(self) -> str:
         name = super().user()
         return self.random.choice((name, name, name.upper(), name.title(), f"{name}  "))
+
+
+class ReferencedWriter(MariaWriter):
+    """Deletes and renames what others reference: foreign keys change the rest."""
+
+    def _withdraw(self) -> None:
+        self.do("DELETE FROM stories WHERE id = %s", self._story())
+
+    def _renumber(self) -> None:
+        self.do("UPDATE stories SET id = %s WHERE id = %s", self._story(), self._story())
+
+    def _leave(self) -> None:
+        user = self.user()
+        self.do("DELETE FROM users WHERE name = %s", user)
+        self.do("INSERT INTO users VALUES (%s, 'back')", user)
+
+    def _respell(self) -> None:
+        self.do("UPDATE users SET name = %s, about = 'renamed' WHERE name = %s", self.user(), self.user())
+
+    def _resubmit(self) -> None:
+        self.do("REPLACE INTO stories VALUES (%s, %s, 'again', 2.0)", self._story(), self.user())
+
+    _actions = (*Writer._actions, _withdraw, _withdraw, _renumber, _leave, _respell, _respell, _resubmit)

@@ -70,6 +70,14 @@ def mariadb_direct(mariadb: MariaDatabase) -> Setup:
 
 
 @pytest.fixture
+def mariadb_keys_act(mariadb: MariaDatabase) -> Setup:
+    """Its binary log, which lacks what foreign keys change."""
+    news = MariaNews(mariadb, keys_act=True)
+    news.create()
+    return Setup(news)
+
+
+@pytest.fixture
 def postgres_kafka(database: Database, kafka_broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Setup]:
     """A topic of several partitions for each table."""
     with postgres_over(kafka_broker, database, topic_prefix, tmp_path) as setup:

@@ -18,9 +18,17 @@ from tests.fixtures.postgres import Database
 from tests.fixtures.seeds import day_seed
 from tests.fixtures.service import RunningService, until
 from tests.integration.consistency import RECOVERY_S, Auditor, Load
-from tests.integration.news_setups import Setup, mariadb_direct, mariadb_kafka, postgres_direct, postgres_kafka, serving
+from tests.integration.news_setups import (
+    Setup,
+    mariadb_direct,
+    mariadb_kafka,
+    mariadb_keys_act,
+    postgres_direct,
+    postgres_kafka,
+    serving,
+)
 
-__all__ = ["mariadb_direct", "mariadb_kafka", "postgres_direct", "postgres_kafka"]
+__all__ = ["mariadb_direct", "mariadb_kafka", "mariadb_keys_act", "postgres_direct", "postgres_kafka"]
 
 #: A run has shown enough after so many comparisons of all keys, transactions, and sums of all money.
 ROUNDS, COMMITS, AUDITS = 5, 600, 600
@@ -107,6 +115,16 @@ def test_mariadb_direct(mariadb_direct: Setup, tmp_path: Path) -> None:
     with serving(tmp_path / "service", mariadb_direct) as service:
         a_warm_read_asks_the_upstream_nothing(service)
         every_answer_is_the_databases(mariadb_direct, service)
+
+
+@pytest.mark.mariadb
+def test_mariadb_whose_foreign_keys_act(mariadb_keys_act: Setup, tmp_path: Path) -> None:
+    with serving(tmp_path / "service", mariadb_keys_act) as service:
+        every_answer_is_the_databases(mariadb_keys_act, service)
+        assert service.stats()["engine"]["implied_changes"]
+        views = service.call("GET", "/v1/catalog/views").json()["views"]
+        # It would be materialized fully, and loaded again with each deletion.
+        assert [view["name"] for view in views if view["tier"] != "incremental"] == ["front_page"]
 
 
 @pytest.mark.mariadb

@@ -10,9 +10,11 @@ import re
 from collections.abc import Awaitable, Callable, Container, Iterable
 from dataclasses import dataclass, field
 
+from dataflow.engine.explain import Explanation
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView, TableRead
+from dataflow.plan.table_access import tables_read
 from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.sql.clock import clock_read
@@ -110,7 +112,12 @@ class Planning:
         plan = await beside(definition.sql, _incremental, definition, found, view, self.catalog)
         refused = await self.checks.refusal(session, plan.tables)
         if refused is None:
-            return plan
+            lost = (
+                None
+                if wanted == Tier.INCREMENTAL or plan.whole
+                else await beside(found.sql, _often_lost, view, self.catalog)
+            )
+            return plan if lost is None else await self._refreshed(session, definition, found, lost)
         if refused.streamed or wanted == Tier.INCREMENTAL:
             raise refused
         return await self._refreshed(session, definition, found, refused.reason, expires=refused.reason)
@@ -207,6 +214,18 @@ def _incremental(definition: Definition, found: Expanded, view: View, catalog: C
         reads_views=found.views,
         upstream_views=upstream_views(found.sql, catalog),
         template=is_template,
+    )
+
+
+def _often_lost(view: View, catalog: Catalog) -> str | None:
+    """Returns why a view's full materializations would be loaded again and again."""
+    if not any(catalog.tables[table].cascades for table in tables_read(view)):
+        return None
+    whole = Explanation(view, catalog).fully_materialized_tables
+    lost = min((table for table in whole if catalog.tables[table].cascades), default=None)
+    return lost and (
+        f"Foreign keys change rows of {lost}, which would be fully materialized, and loaded again after each deletion "
+        "of a row that it references."
     )
 
 

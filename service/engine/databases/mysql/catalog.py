@@ -16,7 +16,7 @@ from cdc.mysql.names import qualified_name
 from dataflow.schema import Catalog, Column, Spread, Table, UpstreamView
 from service.engine.databases.mysql.collations import load_collations
 from service.engine.databases.mysql.connect import Flavour
-from service.engine.databases.mysql.foreign_keys import ForeignKey, cascades_of, load_foreign_keys
+from service.engine.databases.mysql.foreign_keys import ForeignKey, cascades_of, load_cascading, load_foreign_keys
 from service.engine.databases.mysql.log_place import log_end
 from service.engine.databases.mysql.sql_text import named, quoted, unqualified
 from service.engine.databases.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
@@ -85,6 +85,7 @@ async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> C
     database, connection_collation, row_image = session[0]
     used = {row.collation for found in rows.values() for row in found if row.collation}
     collations = await load_collations(wire, {*used, connection_collation})
+    cascading = await load_cascading(wire, databases)
     shapes = {
         (schema, name): _Shape(qualified_name(schema, name), rows.get((schema, name), ()), collations, count)
         for schema, name, kind, count in tables
@@ -94,7 +95,11 @@ async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> C
         if (schema, name) in shapes:
             shapes[schema, name].add_index_part(index, *part)
     definitions = {(schema, name): definition for schema, name, definition in views}
-    found = {shape.name: shape.table(row_image.upper()) for key, shape in shapes.items() if key not in definitions}
+    found = {
+        shape.name: shape.table(row_image.upper(), cascades=key in cascading)
+        for key, shape in shapes.items()
+        if key not in definitions
+    }
     known_views = {
         shapes[key].name: UpstreamView(shapes[key].name, definition, shapes[key].columns)
         for key, definition in definitions.items()
@@ -267,7 +272,7 @@ class _Shape:
             if known is None or mean < known.mean:
                 self._spreads[index.columns[0]] = Spread(mean, mean)
 
-    def table(self, row_image: str) -> Table:
+    def table(self, row_image: str, *, cascades: bool) -> Table:
         """Returns the finished table. `row_image`: ``binlog_row_image``; without a key it makes no difference."""
         keys: dict[tuple[int, ...], None] = {}
         for index in self._indexes.values():
@@ -277,7 +282,7 @@ class _Shape:
         identity: tuple[int, ...] | None = None
         if keys and row_image in ("MINIMAL", "NOBLOB"):
             identity = tuple(sorted({*next(iter(keys)), *(self._small if row_image == "NOBLOB" else ())}))
-        return Table(self.name, self.columns, tuple(keys), indexes, self._rows, self._spreads, identity)
+        return Table(self.name, self.columns, tuple(keys), indexes, self._rows, self._spreads, identity, cascades)
 
 
 __all__ = ["SYSTEM_SCHEMAS", "load_catalog", "load_columns", "load_layouts"]

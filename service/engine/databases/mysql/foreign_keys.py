@@ -64,6 +64,13 @@ class _Event:
     after: tuple[tuple[str, AncestorValue | None], ...] = ()
 
 
+async def load_cascading(wire: Wire, databases: str) -> set[Named]:
+    """Loads the tables in databases, given as a list of texts, that have foreign keys which change rows."""
+    reply = await wire.query(_RULES.format(f"constraint_schema IN ({databases})"))
+    rows = [tuple(map(_text, row)) for row in reply.rows]
+    return {(schema, table) for schema, table, _, *rules in rows if not _PASSIVE.issuperset(rules)}
+
+
 async def load_foreign_keys(wire: Wire, tables: Iterable[Named]) -> list[ForeignKey]:
     """Loads the foreign keys that change rows, of these tables and of the tables that they lead to."""
     keys: list[ForeignKey] = []
