@@ -22,6 +22,8 @@ _EQUAL = (
 )
 _ORDERED = ("{column} > :free AND {column} IS NOT NULL", "({column} < :free) = ({other})", "NOT ({column} >= :free)")
 FREE = (_EQUAL, (*_EQUAL, *_ORDERED))
+#: Conditions with a list that is one value.
+_LISTS = ("{column} NOT IN (:free)", "({column} IN (:free) OR {other})", "NOT ({column} IN (:free) AND {other})")
 
 
 @dataclass(slots=True)
@@ -189,7 +191,9 @@ class QueryGenerator:
         if not kinds or rng.random() < 0.75:
             return []
         query.parameters["free"] = kind = rng.choice(kinds)
-        form = rng.choice(FREE[kind in self._dialect.ranged])
+        is_list = rng.random() < 0.25
+        form = rng.choice(_LISTS if is_list else FREE[kind in self._dialect.ranged])
+        query.lists |= {"free"} if is_list else set()
         column, other = rng.choice(self._of(scope, kind)), self._expressions.predicate(scope, depth)
         return [form.format(column=column, other=other)]
 
