@@ -9,6 +9,7 @@ from tests.simulation.mutants import (
     loads,
     lookups,
     memory,
+    partial_images,
     propagation,
     uncertain_visibility,
 )
@@ -49,6 +50,8 @@ CAUGHT_BY: dict[Mutant, int] = {
     uncertain_visibility.start_covered_by_what_is_executed: 13,
     foreign_keys.new_rows_without_children: 8,
     faults.answer_of_a_view_that_failed: 89,
+    partial_images.key_of_an_implied_row_filled: 87,
+    partial_images.implied_rows_of_a_lookup_stay: 24,
 }
 #: What a mutant raises that no longer fits the engine; such a one proves nothing.
 MISTAKES = ("AttributeError", "NameError", "TypeError")
