@@ -60,12 +60,22 @@ Rest = bytes | Implicit | CodePoints | None
 
 #: Computed weights begin with one of these.
 _LEADS = range(0xFB00, 0xFC00)
+_BASES = frozenset({0xFB40, 0xFB80, 0xFBC0})
 _LAST = 0x10FFFF
 #: Characters are ranked by their numbers, small letters of ASCII before all others.
 _NO_SMALL_LETTER = _LAST + 1
 _NO_RANK = 2 * _NO_SMALL_LETTER
 #: Before the number of a character that is not of the character set; greater than all weights there are.
 _FOREIGN = chr(0x10FFFF)
+
+
+def is_computed(code: int, weight: Weight) -> bool:
+    """Return whether a character's first weights are those that are computed of its code point (see `Implicit`)."""
+    first = weight if isinstance(weight, bytes) else weight[0]
+    if len(first) != 4:
+        return False
+    lead, trail = int.from_bytes(first[:2], "big"), int.from_bytes(first[2:], "big")
+    return lead in _LEADS and lead - (code >> 15) in _BASES and trail == code & 0x7FFF | 0x8000
 
 
 class CollationWords:

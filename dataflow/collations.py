@@ -17,16 +17,15 @@ import re
 from collections.abc import Container, Mapping
 from itertools import pairwise
 
-from dataflow.collation_weights import CodePoints, CollationWords, Implicit, Rest, Weight
+from dataflow.collation_weights import CodePoints, CollationWords, Implicit, Rest, Weight, is_computed
 
 #: Behind a space's weight: whether what follows the run of them is less than another of them, nothing, or greater.
 _BELOW, _END, _ABOVE = "\0", "\1", "\2"
 #: The end with NO PAD is less than all weights: one that is 0 is written otherwise.
 _NO_PAD_END, _ZERO, _WRITTEN_ZERO = "\0\0", "\0", "\0\1"
+_SECOND_PLANE = 0x10000
 _FIRST_PLANE_ONLY = frozenset({"utf8mb3", "utf8", "ucs2"})
 #: A character that has no weight and that no contraction has: what is on its sides is not read together.
-#: Where characters begin whose weights are computed.
-_IDEOGRAPHS = "\u3400"
 _BREAK = "\N{COMBINING GRAPHEME JOINER}"
 
 
@@ -47,6 +46,7 @@ class Collation:
         "_normal",
         "_pairs",
         "_single",
+        "_unweighted",
         "_words",
         "folding",
         "name",
@@ -76,6 +76,7 @@ class Collation:
         self._single: _SingleCharacters | None = None
         self._words = words = CollationWords(weights, rest, unit_bytes, contractions or {})
         self._normal = words.representatives
+        self._unweighted = _Unweighted(weights, rest)
         #: The same for bytes: a table, and what is left out.
         self._ascii = _ascii(words.representatives)
         self._ambiguous = words.ambiguous
@@ -111,16 +112,15 @@ class Collation:
         refuse.)"""
         return self._characters is None or all(ord(c) in self._characters for c in text)
 
-    def compares_characters(self, text: str) -> bool:
-        """Return whether LIKE compares each of these characters by a weight that is read, and not empty."""
-        if not self._normal:
-            return True
-        return len(self._levels) == 1 and all(c < _IDEOGRAPHS and self._normal.get(ord(c), c) != "" for c in text)
+    @property
+    def compares_characters(self) -> bool:
+        """Return whether LIKE takes those characters as equal that `characters` makes the same."""
+        return len(self._levels) == 1
 
     def characters(self, text: str) -> str:
         """The text with the same character for all that are equal when they are compared one by one, as in LIKE."""
         if self._single is None:
-            self._single = _SingleCharacters(self._normal)
+            self._single = _SingleCharacters(self._normal, self._unweighted)
         return text.translate(self._single)
 
     def normal(self, text: str) -> str:
@@ -203,26 +203,46 @@ class Collation:
         return [first, *(level + [pad] * missing for level, pad in zip(others, pads[1:], strict=True))]
 
 
-class _SingleCharacters(dict[int, int]):
-    """Characters by those that stand for them; of characters written as none or several ones, the first."""
+class _Unweighted:
+    """Characters of which the server has no weights, but computes some or has one for all: LIKE compares these as they
+    are."""
 
-    def __init__(self, normal: Mapping[int, int | str]) -> None:
+    __slots__ = ("_beyond", "_computed", "_rest")
+
+    def __init__(self, weights: Mapping[int, Weight], rest: Rest) -> None:
+        self._computed = frozenset(code for code, weight in weights.items() if is_computed(code, weight))
+        self._beyond = isinstance(rest, bytes) and bool(self._computed)
+        self._rest = rest if isinstance(rest, Implicit) else None
+
+    def __contains__(self, code: int) -> bool:
+        if code in self._computed or (self._beyond and code >= _SECOND_PLANE):
+            return True
+        return self._rest is not None and self._rest.primary(code) is not None
+
+
+class _SingleCharacters(dict[int, int]):
+    """Characters by the first of those that LIKE takes as equal: those that are written alike, but for some that equal
+    themselves only (MariaDB, ``ctype-uca.inl``: ``my_uca_charcmp``)."""
+
+    def __init__(self, normal: Mapping[int, int | str], unweighted: _Unweighted) -> None:
         super().__init__()
-        self._normal = normal
-        self._first: dict[str, int] = {}
-        for code, written in normal.items():
-            if isinstance(written, str):
+        self._normal, self._unweighted = normal, unweighted
+        self._first: dict[int | str, int] = {}
+        for code in normal:
+            if code not in unweighted:
+                written = self._written(code)
                 self._first[written] = min(code, self._first.get(written, code))
 
-    def __missing__(self, code: int) -> int:
+    def _written(self, code: int) -> int | str:
         try:
             written = self._normal[code]
         except LookupError:
-            written = code
-        if isinstance(written, str):
-            written = ord(written) if len(written) == 1 else self._first.get(written, code)
-        self[code] = written
-        return written
+            return code
+        return ord(written) if isinstance(written, str) and len(written) == 1 else written
+
+    def __missing__(self, code: int) -> int:
+        self[code] = found = code if code in self._unweighted else self._first.get(self._written(code), code)
+        return found
 
 
 def _ascii(representatives: Mapping[int, int | str]) -> tuple[bytes, bytes]:

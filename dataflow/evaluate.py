@@ -29,6 +29,7 @@ from dataflow.functions.numbers import NUMBERS
 from dataflow.functions.patterns import PATTERNS
 from dataflow.functions.signature import Signature
 from dataflow.functions.texts import TEXTS
+from dataflow.memo import remembered
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
@@ -150,12 +151,14 @@ def _failure(error: Exception) -> EvaluationError:
 
 def _like(call: Call, compile_: Compile) -> Function:
     """LIKE; a constant pattern is prepared."""
-    pattern = call.arguments[1]
+    pattern, weights = call.arguments[1], call.arguments[0].type.weights
+    matcher = like_matcher
+    if weights is not None:
+        matcher = remembered(entries=500)(partial(collated_matcher, characters=weights.characters))
     if not isinstance(pattern, Literal) or pattern.value is None:
-        return _strict(_plain_function(call), [compile_.scalar(a) for a in call.arguments])
-    subject = compile_.scalar(call.arguments[0])
-    weights = call.arguments[0].type.weights
-    matches = like_matcher(pattern.value) if weights is None else collated_matcher(pattern.value, weights.characters)
+        parts = [compile_.scalar(a) for a in call.arguments]
+        return _strict(lambda text, pattern: "t" if matcher(pattern)(text) else "f", parts)
+    subject, matches = compile_.scalar(call.arguments[0]), matcher(pattern.value)
 
     def function(row: Row) -> Value:
         value = subject(row)

@@ -92,12 +92,14 @@ def like_matcher(pattern: str) -> Match:
 
 
 def collated_matcher(pattern: str, characters: Callable[[str], str]) -> Match:
-    """Compiles a pattern as `like_matcher` does; equal characters are those that `characters` makes the same."""
+    """Compiles a pattern as `like_matcher` does, but that a backslash at its end is itself; equal characters are those
+    that `characters` makes the same. (MariaDB, ``ctype-utf8.c``: ``my_wildcmp_unicode_impl``.)"""
 
     def written(token: str) -> str:
-        if token in ("%", "_", "\\"):
+        if token in ("%", "_"):
             return token
-        return "".join(f"\\{c}" for c in characters(token.removeprefix("\\") if token[0] == "\\" else token))
+        escaped = token[0] == "\\" and len(token) > 1
+        return "".join(f"\\{c}" for c in characters(token[1:] if escaped else token))
 
     matches = like_matcher("".join(map(written, _TOKEN.findall(pattern))))
     return lambda text: matches(characters(text))

@@ -22,7 +22,7 @@ from dataflow.sql.current_time import TURNED, CurrentBound, clock_bounds, reads_
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import array_of, cast_type
-from dataflow.sql.free_parameters import FreeParameters
+from dataflow.sql.free_parameters import FreeParameters, exact_text
 from dataflow.sql.syntax.parse import parameter_name, parameter_span, placeholder_of
 from dataflow.sql.syntax.spans import span_of
 
@@ -101,7 +101,7 @@ def bind_parts(
     conjuncts: list[Scalar] = []
     parameters: list[BoundParameter] = []
     for part in parts:
-        if _is_comparison(part) and not _is_free(part, free):
+        if _is_comparison(part) and not _is_free(part, binder, free):
             parameters.append(_parameter(part, binder))
             continue
         bounds = [_current(part, *bound) for bound in clock_bounds(part, binder)]
@@ -131,12 +131,15 @@ def _is_comparison(node: exp.Expr) -> bool:
     return len(known) == 1 and any(_bare_parameter(side) is not None for side in sides)
 
 
-def _is_free(node: exp.Expr, free: FreeParameters) -> bool:
-    """Return whether a range or a list is a condition with free parameters."""
+def _is_free(node: exp.Expr, binder: Binder, free: FreeParameters) -> bool:
+    """Return whether a comparison is a condition with free parameters: a range, a list, or one with an exact text,
+    which is not the column's value."""
+    names = [parameter_name(placeholder) for placeholder in node.find_all(exp.Placeholder)]
+    types = [free[name] for name in names if name in free]
     listed = isinstance(node, exp.In) or isinstance(node.args.get("expression"), exp.Any)
-    if type(node) not in _RANGES and not listed:
-        return False
-    return any(parameter_name(placeholder) in free for placeholder in node.find_all(exp.Placeholder))
+    if type(node) in _RANGES or listed:
+        return bool(types)
+    return isinstance(node, exp.EQ) and exact_text(binder) in types
 
 
 def _folded(condition: Scalar) -> Scalar:

@@ -19,7 +19,6 @@ from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN, array_of, cast_type, enum_type
-from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.expressions.scope import Scope
 from dataflow.sql.syntax.parse import parameter_name, parameter_span
 
@@ -35,9 +34,6 @@ _OPERATIONS = (
     *(exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
     *(exp.Like, exp.ILike),
 )
-
-#: Functions of one text.
-_OF_TEXT = frozenset({"lower", "upper"})
 
 
 def hosting(chain: Chain, free: FreeParameters) -> Chain:
@@ -120,19 +116,26 @@ def can_be_free(sql_type: object) -> bool:
     return sql_type.comparable and sql_type.takes_parameters and not rounded
 
 
-def check_reading(node: exp.Placeholder, sql_type: SqlType, dialect: Dialect) -> None:
-    """UnsupportedQuery unless a parameter of a type means the same wherever it is read: one whose values have several
-    texts, of which a key has one, is only compared; so is any where it is a constant of the statement, whose type it
-    decides elsewhere."""
-    if sql_type.normal_form is None and not dialect.fills_templates:
+def exact_text(binder: Binder) -> SqlType | None:
+    """Returns the type of parameters that are read as their exact text; None if the dialect needs no such type."""
+    return None if binder.dialect.exact_text is None else binder.dialect.exact_text(binder.text)
+
+
+def check_reading(node: exp.Placeholder, sql_type: SqlType, binder: Binder) -> None:
+    """UnsupportedParameter unless a parameter of a type means the same wherever it is read: one whose values have
+    several texts, of which a key has one, is only compared; so is any where it is a constant of the statement, whose
+    type it decides elsewhere. Text may be exact text instead."""
+    dialect, exact = binder.dialect, exact_text(binder)
+    if sql_type == exact or (sql_type.normal_form is None and not dialect.fills_templates):
         return
     parent = node.parent
-    exact = () if dialect.fills_templates else _EXACT
-    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, exp.Tuple, exp.Any, *exact)):
+    kept = () if dialect.fills_templates else _EXACT
+    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, exp.Tuple, exp.Any, *kept)):
         parent = parent.parent
     if not isinstance(parent, (*_COMPARISONS, exp.Is)):
         reason = f"The parameter :{parameter_name(node)}, of type {sql_type.sql}, may only be compared."
-        raise UnsupportedQuery(reason, parameter_span(node))
+        found = exact if sql_type.is_text else None
+        raise UnsupportedParameter(reason, parameter_span(node), parameter_name(node), found)
 
 
 def _inferred(node: exp.Placeholder, binder: Binder) -> SqlType | None:
@@ -141,7 +144,7 @@ def _inferred(node: exp.Placeholder, binder: Binder) -> SqlType | None:
     while (parent := child.parent) is not None:
         if isinstance(parent, exp.Cast):
             return _cast_to(parent, binder)
-        if isinstance(parent, exp.Func) and binder.written_name(parent) in _OF_TEXT:
+        if isinstance(parent, exp.Func) and binder.written_name(parent) in binder.dialect.text_functions:
             return binder.text
         if isinstance(parent, (*_OPERATIONS, exp.Tuple)):
             for sibling in _siblings(parent, child):

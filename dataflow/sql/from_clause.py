@@ -104,7 +104,7 @@ class FromClause:
         sql_type = self.environment.free.get(parameter_name(node))
         if sql_type is None or is_list(node) != (sql_type.kind == "array"):
             raise refuse_parameter(node, binder)
-        check_reading(node, sql_type, binder.dialect)
+        check_reading(node, sql_type, binder)
         return self._free_column(
             parameter_name(node), parameter_span(node), columns_beside(node, replace(self.scope, outer=None))
         )

@@ -68,10 +68,13 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
 
 def _type_if_free(refused: UnsupportedParameter, free: FreeParameters) -> SqlType:
     """The type of a parameter that was refused, if it can be a free one: which are not tried before they must be, since
-    a key, or a range of one, costs less."""
-    if refused.name in free or not isinstance(refused.type, SqlType) or not can_be_free(refused.type):
+    a key, or a range of one, costs less. So does one value for all equal texts."""
+    known, wanted = free.get(refused.name), refused.type
+    if not isinstance(wanted, SqlType) or not can_be_free(wanted):
         raise refused
-    return refused.type
+    if known is not None and (known.weights is None or not wanted.is_text or wanted.weights is not None):
+        raise refused
+    return wanted
 
 
 def _closed(sql: str, span: Span | None, catalog: Catalog) -> Span | None:

@@ -20,7 +20,7 @@ from dataflow.sql.clauses import Above, Columns, Rows, WindowUse, comparable_gro
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import FIRST_WINDOW, WrittenCall, written_call
 from dataflow.sql.expressions.bind import Binder
-from dataflow.sql.expressions.cast_types import FLOAT8, TEXT
+from dataflow.sql.expressions.cast_types import FLOAT8
 from dataflow.sql.expressions.scope import name_of
 from dataflow.sql.syntax.spans import span_of
 
@@ -123,7 +123,7 @@ def _function(written: WrittenCall, binder: Binder) -> tuple[tuple[Scalar, ...],
         arguments[1] = _whole(written.name, arguments[1])
     if len(arguments) > 2:
         arguments[0], arguments[2] = binder.dialect.same_type(written.name.upper(), [arguments[0], arguments[2]])
-    arguments[0] = binder.dialect.value(arguments[0], TEXT)
+    arguments[0] = binder.dialect.value(arguments[0], binder.text)
     return tuple(arguments), binder.dialect.row_value(arguments[0].type)
 
 

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from dataflow.collations import Collation
+from dataflow.functions.like import collated_matcher
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.collations import load_collations
 from service.engine.databases.mysql.connect import MySqlPool
@@ -114,6 +115,49 @@ def test_texts_compare_as_the_server_says(mariadb: MariaDatabase, name: str) -> 
         assert (collation.normal(a) == collation.normal(b), one == other, one < other) == (equal, equal, less), (a, b)
         assert one == other or not other.startswith(one)
         assert collation.text(one + b"more") == (collation.normal(a), len(one))
+
+
+def rows_of(database: MariaDatabase, name: str, tried: list[tuple[str, str]]) -> list[bool]:
+    """Return the server's answers to ``a LIKE b``."""
+    kind = f"varchar(50) CHARACTER SET {name.partition('_')[0]} COLLATE {name}"
+    database.execute(f"CREATE TABLE p (n int PRIMARY KEY, a {kind}, b {kind})")
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO p VALUES (%s, %s, %s)", [(n, a, b) for n, (a, b) in enumerate(tried)])
+    return [bool(found) for (found,) in database.query("SELECT a LIKE b FROM p ORDER BY n")]
+
+
+@pytest.mark.parametrize("name", [name for name in COLLATIONS if name.startswith("utf8") and "_as_" not in name])
+def test_like_takes_the_characters_as_equal_that_the_server_does(mariadb: MariaDatabase, name: str) -> None:
+    collation = loaded(mariadb, name)
+    randomness = random.Random(name)
+    end = 0x110000 if name.startswith("utf8mb4") else 0x10000
+    codes = [*range(1, 0x3400), *range(0xF900, 0xFFFE), *range(0x10000, min(end, 0x10400))]
+    codes += [code for code in randomness.choices(range(0x3400, end), k=5000) if code not in range(0xD800, 0xE000)]
+    tried: dict[tuple[str, str], None] = {}
+    for character in map(chr, codes):
+        others = collation.characters(character), collation.normal(character), chr(randomness.choice(codes))
+        tried.update(((character, other), None) for other in others if len(other) == 1)
+    expected = [collation.characters(a) == collation.characters(b) for a, b in tried]
+    found = rows_of(mariadb, name, [(a, f"\\{b}") for a, b in tried])
+    assert [pair for pair, one, other in zip(tried, expected, found, strict=True) if one != other] == []
+
+
+@pytest.mark.parametrize("name", [name for name in COLLATIONS if name.startswith("utf8") and "_as_" not in name])
+def test_like_is_the_servers(mariadb: MariaDatabase, name: str) -> None:
+    collation = loaded(mariadb, name)
+    randomness = random.Random(name)
+    tried = []
+    for one, other in pairs(collation, name.partition("_")[0]):
+        pattern = randomness.choice((one, other))
+        for _ in range(randomness.randrange(4)):
+            place = randomness.randrange(len(pattern) + 1)
+            pattern = pattern[:place] + randomness.choice("%%_\\") + pattern[place + randomness.randrange(2) :]
+        tried.append((one, pattern))
+    expected = [collated_matcher(pattern, collation.characters)(text) for text, pattern in tried]
+    found = rows_of(mariadb, name, tried)
+    assert sum(found) > PAIRS // 10
+    assert any(pattern.endswith("\\") for _, pattern in tried)
+    assert [pair for pair, one, other in zip(tried, expected, found, strict=True) if one != other] == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog, SqlType
-from dataflow.sql.expressions.cast_types import TEXT
 from dataflow.sql.expressions.dialect import Dialect
 from dataflow.sql.expressions.scope import Scope
 from dataflow.sql.expressions.subquery_forms import subquery_form
@@ -116,9 +115,9 @@ class Binder:
         """The boolean that `node` means."""
         return self._placed(node, lambda: self.dialect.condition(self.bind(node)))
 
-    def value(self, node: exp.Expr | None, text: SqlType = TEXT) -> Scalar:
+    def value(self, node: exp.Expr | None) -> Scalar:
         """Binds `node` as a value that is output, ordered or grouped by, or aggregated."""
-        return self.dialect.value(self.bind(node), text)
+        return self.dialect.value(self.bind(node), self.text)
 
     def _placed(self, node: exp.Expr, bind: Callable[[], Scalar]) -> Scalar:
         """Gives an error the place of the innermost node it belongs to."""

@@ -39,6 +39,11 @@ class Dialect:
     constant_fits: Callable[[SqlType, bool], bool]
     #: Whether text that becomes a date or a time may mean the current one ('today').
     moments: bool
+    #: Functions of text: a parameter among their arguments is text.
+    text_functions: frozenset[str]
+    #: The type of a text parameter that is read as its exact text, by that of text of no column; None if every text
+    #: parameter is.
+    exact_text: Callable[[SqlType], SqlType] | None
     #: Whether statements are sent with their parameters' values in the text (`templates`).
     fills_templates: bool
 

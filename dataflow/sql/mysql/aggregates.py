@@ -95,8 +95,8 @@ def _group_concat(written: WrittenCall, binder: Binder) -> AggregateCall:
         raise UnsupportedQuery("GROUP_CONCAT is cut at group_concat_max_len, which is short by default.")
     node, *separators = written.arguments or ()
     separator = Literal(",", UNKNOWN) if not separators else binder.bind(separators[0])
-    value = refuse_printed(binder.bind(node), "GROUP_CONCAT")
-    if value.type == UNKNOWN:
+    value = refuse_printed(binder.value(node), "GROUP_CONCAT")
+    if isinstance(value, Literal):
         raise UnsupportedQuery("GROUP_CONCAT of a constant is not kept up to date.")
     argument = texts.printed_text("GROUP_CONCAT", value, binder.text)
     order = [_term(term, binder) for term in written.order]

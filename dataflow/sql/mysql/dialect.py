@@ -8,7 +8,8 @@ from dataflow.sql.mysql.column_names import column_name, having
 from dataflow.sql.mysql.current_time import current_time
 from dataflow.sql.mysql.expressions import BINDERS
 from dataflow.sql.mysql.grammar import GRAMMAR
-from dataflow.sql.mysql.values import condition, parameter, same_type, value
+from dataflow.sql.mysql.texts import TEXTS
+from dataflow.sql.mysql.values import coercible, condition, parameter, same_type, value
 
 MYSQL = Dialect(
     grammar=GRAMMAR,
@@ -18,6 +19,8 @@ MYSQL = Dialect(
     # Other types are compared with constants by rules of their own.
     constant_fits=lambda sql_type, number: sql_type.is_whole if number else sql_type.is_text,
     moments=False,
+    text_functions=frozenset({*TEXTS, "substring", "trim"}),
+    exact_text=coercible,
     fills_templates=True,
     current_time=current_time,
     binders=BINDERS,

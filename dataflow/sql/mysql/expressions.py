@@ -77,7 +77,7 @@ def _comparison(binder: Binder, node: Any) -> Scalar:
     rows = [_row(side) for side in (node.this, node.expression)]
     if rows[0] is not None and rows[1] is not None:
         return _row_comparison(operator, binder.all(rows[0]), binder.all(rows[1]))
-    return values.comparison(operator, binder.bind(node.this), binder.bind(node.expression))
+    return values.comparison(operator, binder.bind(node.this), binder.bind(node.expression), binder.text)
 
 
 def _row(node: Any) -> list[exp.Expr] | None:
@@ -125,13 +125,19 @@ def _in(binder: Binder, node: Any) -> Scalar:
         raise InvalidQuery("IN takes at least one value.")
     row = _row(node.this)
     if row is None:
-        subject, listed = binder.bind(node.this), binder.all(node.expressions)
+        subject, listed = _subject(binder, node.this), binder.all(node.expressions)
         if is_parameter_list(node):
             return functions.quantified("any", "=", binder.dialect.parameter(subject), listed[0])
         return values.in_list(subject, listed)
     members = binder.all(row)
     others = [_row(e) or [] for e in node.expressions]
     return values.logical("or", [_row_comparison("=", members, binder.all(other)) for other in others])
+
+
+def _subject(binder: Binder, node: Any) -> Scalar:
+    """The text of a parameter as one of the connection's collation, since one collation compares it with all others."""
+    found = binder.bind(node)
+    return found if found.type == UNKNOWN else values.collated(found, binder.text)
 
 
 def _between(binder: Binder, node: Any) -> Scalar:
@@ -173,15 +179,14 @@ def _cast(binder: Binder, node: Any) -> Scalar:
 
 
 def _case(binder: Binder, node: Any) -> Scalar:
-    subject = None if node.this is None else binder.bind(node.this)
+    subject = None if node.this is None else _subject(binder, node.this)
     branches: list[tuple[Scalar, Scalar]] = []
     for branch in node.args["ifs"]:
         when = binder.bind(branch.this)
         if subject is None:
             when = values.condition(when)
         else:
-            parts = [values.refuse_printed(part, "CASE") for part in (subject, when)]
-            when = values.comparison("=", *parts)
+            when = values.comparison("=", values.refuse_printed(subject, "CASE"), values.refuse_printed(when, "CASE"))
         branches.append((when, binder.bind(branch.args["true"])))
     default = node.args.get("default")
     return calls.case(branches, Literal(None, UNKNOWN) if default is None else binder.bind(default))

@@ -20,7 +20,7 @@ from dataflow.sql.mysql import values
 
 #: The function of bound arguments, and of the type of text of no column.
 Compute = Callable[[Sequence[Scalar], SqlType], Scalar]
-_CHARSETS = ("bytes", "utf8mb4_", "utf8mb3_", "utf8_")
+_CHARSETS = ("bytes", "utf8mb4_", "utf8mb3_", "utf8_", values.STRING.collation)
 
 
 def subject(what: str, part: Scalar) -> Scalar:
@@ -98,7 +98,7 @@ def _replace(parts: Sequence[Scalar], __: SqlType) -> Scalar:
     arguments = _texts("REPLACE", parts)
     text, _, new = arguments
     constant = isinstance(new, Literal) and new.value is not None
-    if not constant and (text.type.collation == "bytes" or text.type.collation.endswith("_bin")):
+    if not constant and text.type.collation.endswith(("bytes", "_bin", values.STRING.collation)):
         # Without an occurrence the servers do not look at it: it may be NULL.
         raise UnsupportedQuery("REPLACE of binary text by anything but a constant is not on the list.")
     return called("REPLACE", arguments, text_of(arguments[0].type))
@@ -124,11 +124,12 @@ def _hexadecimal(parts: Sequence[Scalar], text: SqlType) -> Scalar:
 def _joined(what: str, parts: Sequence[Scalar], text: SqlType) -> list[Scalar]:
     """Texts, and numbers as they are printed; of numbers and constants in the connection's collation."""
     parts = [values.number(part) for part in parts]
-    texts = {part.type.collation: part.type for part in parts if part.type.is_string and part.type != UNKNOWN}
-    if len(texts) > 1:
+    strings = [part.type for part in parts if part.type.is_string]
+    own = {string.collation: string for string in strings if not values.is_coercible(string)}
+    if len(own) > 1:
         raise UnsupportedQuery(f"{what} of texts of two collations is not on the list of exact functions.")
-    target = text_of(next(iter(texts.values()), text))
-    return [_printed(what, part, target) for part in parts]
+    target = text_of(next(iter(own.values()), values.coercible(text) if strings else text))
+    return [_printed(what, values.collated(part, target), target) for part in parts]
 
 
 def _printed(what: str, part: Scalar, target: SqlType) -> Scalar:
@@ -192,17 +193,16 @@ def trim(binder: Binder, node: Any) -> Scalar:
 
 
 def like(binder: Binder, node: Any) -> Scalar:
-    """``text LIKE 'pattern'``: characters one by one, as the collation has them."""
-    text, pattern = subject("LIKE", binder.bind(node.this)), binder.bind(node.expression)
-    if not isinstance(pattern, Literal) or pattern.type != UNKNOWN or pattern.value is None:
-        raise UnsupportedQuery("LIKE of anything but a constant is not on the list of exact expressions.")
-    characters = pattern.value.replace("\\\\", "")
-    if characters.endswith("\\"):
+    """``text LIKE pattern``: characters one by one, as the collation of `text` has them."""
+    text = subject("LIKE", values.collated(binder.bind(node.this), binder.text))
+    pattern, weights = binder.bind(node.expression), text.type.weights
+    if not values.is_coercible(pattern.type) or (isinstance(pattern, Literal) and pattern.value is None):
+        raise UnsupportedQuery("LIKE of anything but a constant or parameter is not on the list of exact expressions.")
+    if weights is None and (not isinstance(pattern, Literal) or str(pattern.value).replace("\\\\", "").endswith("\\")):
         raise UnsupportedQuery("A pattern that ends with its escape character is not on the list of exact expressions.")
-    weights = text.type.weights
-    if weights is not None and not weights.compares_characters(characters):
-        raise UnsupportedQuery(f"LIKE of {weights.name} with this pattern is not on the list of exact expressions.")
-    return Call("like", (text, functions.typed(pattern, text_of(text.type))), TRUE.type)
+    if weights is not None and not weights.compares_characters:
+        raise UnsupportedQuery(f"LIKE of {weights.name} is not on the list of exact expressions.")
+    return Call("like", (text, values.collated(pattern, text_of(text.type))), TRUE.type)
 
 
 #: Least and most arguments, and the meaning.

@@ -22,8 +22,8 @@ from dataflow.sql.expressions.coercion import folded
 from dataflow.types.mysql_dates import DATE, DATETIME, TIMESTAMP
 
 UINT8 = SqlType("uint8", "bigint unsigned")
-#: Text that is made of constants only: of the connection's collation, which may be any.
-STRING = replace(TEXT, collation="nondeterministic")
+#: Text that is made of constants and parameters only: of no collation of its own (`coercible`).
+STRING = TEXT
 #: The most digits of a DECIMAL, and of those behind the point.
 MAX_PRECISION, MAX_SCALE = 65, 30
 _SCALE = re.compile(r"\((\d+)(?:,(\d+))?\)")
@@ -56,6 +56,36 @@ def digits(sql_type: SqlType) -> tuple[int, int]:
     if found is None:
         raise UnsupportedQuery("A DECIMAL of no known scale is not on the list of exact expressions.")
     return int(found[1]), int(found[2] or 0)
+
+
+# --- collations -----------------------------------------------------------------------------------------------------
+
+
+def coercible(text: SqlType) -> SqlType:
+    """Text that takes the collation of what it stands beside, and as a value the connection's, which is that of `text`.
+
+    Its values are exact texts: by their bytes nothing is compared."""
+    return replace(STRING, folding=text.folding)
+
+
+def is_coercible(sql_type: SqlType) -> bool:
+    """Return whether a type is UNKNOWN, or text of no collation of its own. (No column is of these.)"""
+    return sql_type == UNKNOWN or (sql_type.is_text and sql_type.collation == STRING.collation)
+
+
+def collated(expression: Scalar, text: SqlType) -> Scalar:
+    """A text of no collation of its own as one in that of `text`. UnsupportedQuery if a parameter may have characters
+    that its character set does not have."""
+    if expression.type == UNKNOWN:
+        return functions.typed(expression, text)
+    if not is_coercible(expression.type) or is_coercible(text):
+        return expression
+    target = replace(text, name="text", sql="text")
+    if target.weights is not None and target.weights.charset != "utf8mb4":
+        raise UnsupportedQuery(
+            f"Text of {target.collation} beside a parameter is not on the list of exact expressions."
+        )
+    return folded(Call("cast", (expression,), target))
 
 
 # --- constants, conditions ------------------------------------------------------------------------------------------
@@ -91,7 +121,7 @@ def number(expression: Scalar) -> Scalar:
 
 def value(expression: Scalar, text: SqlType = TEXT) -> Scalar:
     """The expression where nothing else decides its type."""
-    return functions.settled(number(expression), text)
+    return collated(number(expression), text)
 
 
 def condition(expression: Scalar) -> Scalar:
@@ -152,18 +182,22 @@ def as_type(expression: Scalar, target: SqlType) -> Scalar:
 # --- comparisons ----------------------------------------------------------------------------------------------------
 
 
-def comparison(operator: str, left: Scalar, right: Scalar) -> Scalar:
-    """A comparison (also ``is distinct from`` and its negation)."""
+def comparison(operator: str, left: Scalar, right: Scalar, text: SqlType = STRING) -> Scalar:
+    """A comparison (also ``is distinct from`` and its negation); `text`: the type of text of no column."""
+    if is_coercible(left.type) and is_coercible(right.type):
+        left, right = collated(left, text), collated(right, text)
     return functions.comparison(operator, *sides(left, right))
 
 
 def sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
     """Both sides of a comparison as they are compared. UnsupportedQuery if they are compared as something else."""
     left, right = number(left), number(right)
-    if left.type == right.type == UNKNOWN:
+    if is_coercible(left.type) and is_coercible(right.type):
         if None not in (_value(left), _value(right)):
             raise UnsupportedQuery("Two constants of text compare by the connection's collation.")
         return left, right
+    if left.type.is_string and right.type.is_string:
+        left, right = collated(left, right.type), collated(right, left.type)
     left, right = beside(left, right.type), beside(right, left.type)
     left, right = _midnight(left, right.type), _midnight(right, left.type)
     if left.type.is_string and right.type.is_string and left.type.collation != right.type.collation:
@@ -238,10 +272,11 @@ def same_type(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
 
 
 def _texts(what: str, parts: Sequence[Scalar], types: Sequence[SqlType]) -> list[Scalar]:
-    if len({t.collation for t in types}) > 1:
+    own = [t for t in types if not is_coercible(t)] or types
+    if len({t.collation for t in own}) > 1:
         raise UnsupportedQuery(f"{what} of texts of two collations is not on the list of exact functions.")
-    target = types[0] if len(types) == 1 else replace(types[0], name="text", sql="text")
-    return [functions.cast(functions.typed(p, target), functions.plain_type(target)) for p in parts]
+    target = types[0] if len(types) == 1 else replace(own[0], name="text", sql="text")
+    return [functions.cast(collated(p, target), functions.plain_type(target)) for p in parts]
 
 
 def _number_type(types: Sequence[SqlType], with_null: bool) -> SqlType:

@@ -19,6 +19,8 @@ POSTGRES = Dialect(
     # numeric compare as numbers in any combination.
     constant_fits=lambda sql_type, number: not number or sql_type.is_integer or sql_type.is_decimal,
     moments=True,
+    text_functions=frozenset({"lower", "upper"}),
+    exact_text=None,
     fills_templates=False,
     current_time=current_time,
     binders=BINDERS,

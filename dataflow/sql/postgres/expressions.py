@@ -117,7 +117,7 @@ def _in(binder: Binder, node: Any) -> Scalar:
 def _in_values(binder: Binder, subject: list[exp.Expr], rows: list[exp.Expr]) -> Scalar:
     """``subject IN (VALUES …)``. Unlike members of a list, constants there have types of their own."""
     subjects = binder.all(subject)
-    members = [[binder.value(part, binder.text) for part in row.expressions] for row in rows]
+    members = [[binder.value(part) for part in row.expressions] for row in rows]
     if any(len({value.type for value in column}) > 1 for column in zip(*members, strict=False)):
         raise UnsupportedQuery("IN of VALUES of different types is not on the list of exact expressions.")
     if len(subjects) == 1 and all(len(row) == 1 for row in members):

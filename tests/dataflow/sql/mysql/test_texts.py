@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from dataflow.collations import Collation
 from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.plan.nodes import column_types
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.sql.effects import check_effects
@@ -136,10 +138,67 @@ def test_natural_joins_know_no_case() -> None:
     assert [c.name for c in view.output] == ["Id", "authorId", "order", "x"]
 
 
-def test_texts_of_constants_are_not_told_apart() -> None:
-    plan_view("v", "SELECT IF(id > 1, 'a', 'A') AS t FROM stories", CATALOG)
+def test_texts_of_constants_are_not_told_apart_by_an_unknown_collation() -> None:
+    catalog = replace(CATALOG, text=SqlType("text", "text", collation="nondeterministic"))
+    plan_view("v", "SELECT IF(id > 1, 'a', 'A') AS t FROM stories", catalog)
     with pytest.raises(UnsupportedQuery):
-        plan_view("v", "SELECT IF(id > 1, 'a', 'A') AS t, COUNT(*) FROM stories GROUP BY t", CATALOG)
+        plan_view("v", "SELECT IF(id > 1, 'a', 'A') AS t, COUNT(*) FROM stories GROUP BY t", catalog)
+
+
+_CASELESS = Collation("utf8mb4_x_ci", {ord(c): c.lower().encode() * 2 for c in " aAbB"}, pad_space=True)
+_TEXT = SqlType("text", "text", collation=_CASELESS.name, folding="simple", weights=_CASELESS)
+_NAMES = Table(
+    "app.names",
+    (Column("id", _INT, True), Column("name", replace(_TEXT, name="varchar", sql="varchar")), Column("other", _TEXT)),
+    keys=((0,),),
+)
+_NARROW = Collation("utf8mb3_x_ci", {ord(c): c.lower().encode() * 2 for c in " aAbB"}, pad_space=True)
+_CASELESS_3 = SqlType("text", "text", collation=_NARROW.name, folding="simple", weights=_NARROW)
+NAMED = Catalog({_NAMES.name: _NAMES}, ("app",), text=_TEXT, dialect="mariadb")
+
+
+@pytest.mark.parametrize(
+    ("condition", "exact"),
+    [
+        ("name = :p", False),
+        ("name = :p OR other = :p", False),
+        (":p = 'a' OR id = 1", False),
+        ("name LIKE :p", True),
+        ("name = :p AND other LIKE CONCAT('%', :p)", True),
+        ("name = UPPER(:p)", True),
+        ("name IN (:p, 'a') AND LENGTH(:p) = 1", True),
+    ],
+)
+def test_parameters_are_exact_texts_only_where_more_than_their_value_is_read(condition: str, exact: bool) -> None:
+    view = plan_view("v", f"SELECT id FROM names WHERE {condition}", NAMED)
+    (parameter,) = view.parameters
+    sql_type = column_types(view.relation)[parameter.column]
+    assert (sql_type.normal_form is None) == exact
+    assert sql_type.folding == "simple"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id = LENGTH(name) AND :p + 1 = 2 AND name LIKE :p",
+        "id = :p AND name LIKE :p",
+        "name IN (:p) AND other LIKE :p",
+        ":p LIKE name",
+        "GREATEST(:p, 'a') = name AND name LIKE :p",
+    ],
+)
+def test_exact_texts_are_refused_as_other_values(condition: str) -> None:
+    with pytest.raises(UnsupportedQuery):
+        plan_view("v", f"SELECT id FROM names WHERE {condition}", NAMED)
+
+
+def test_a_parameter_may_have_characters_that_a_column_cannot_have() -> None:
+    narrow = replace(_CASELESS_3, name="varchar", sql="varchar")
+    table = replace(_NAMES, columns=(_NAMES.columns[0], Column("name", narrow)))
+    catalog = replace(NAMED, tables={table.name: table})
+    for condition in ("name LIKE :p", "name = LOWER(:p)"):
+        with pytest.raises(UnsupportedQuery, match="utf8mb3_x_ci beside a parameter"):
+            plan_view("v", f"SELECT id FROM names WHERE {condition}", catalog)
 
 
 def test_quoted_names() -> None:
