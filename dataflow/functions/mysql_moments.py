@@ -100,6 +100,63 @@ _FIELDS: dict[str, Callable[[str], Value]] = {
 }
 
 
+# --- weeks ----------------------------------------------------------------------------------------------------------
+
+_MONDAY_FIRST, _WEEK_OF_YEAR, _FULL_FIRST = 1, 2, 4
+
+
+def _week(text: str, mode: str) -> Value:
+    days = _days(text)
+    return None if days is None else str(_year_and_week(days, _behaviour(mode))[1])
+
+
+def _year_week(text: str, mode: str) -> Value:
+    days = _days(text)
+    if days is None:
+        return None
+    year, week = _year_and_week(days, _behaviour(mode) | _WEEK_OF_YEAR)
+    return str(year * 100 + week)
+
+
+def _behaviour(mode: str) -> int:
+    """A mode by what its bits mean (MariaDB, ``item_timefunc.cc``: ``week_mode``)."""
+    behaviour = int(mode) & 7
+    return behaviour if behaviour & _MONDAY_FIRST else behaviour ^ _FULL_FIRST
+
+
+def _year_and_week(days: int, behaviour: int) -> tuple[int, int]:
+    """The year that a week is of, and its number: 0 for one of the year before, unless all weeks are of a year
+    (MariaDB, ``sql_time.cc``: ``calc_week``)."""
+    year = civil_date(days)[0]
+    start = civil_days(year, 1, 1)
+    weekday = _weekday(start, behaviour)
+    of_year = bool(behaviour & _WEEK_OF_YEAR)
+    if days - start < 7 - weekday:
+        if not of_year and _is_partial(weekday, behaviour):
+            return year, 0
+        of_year = True
+        year -= 1
+        start -= _days_of_year(year)
+        weekday = _weekday(start, behaviour)
+    passed = days - start + weekday - (7 if _is_partial(weekday, behaviour) else 0)
+    if of_year and passed >= 52 * 7 and not _is_partial(_weekday(start + _days_of_year(year), behaviour), behaviour):
+        return year + 1, 1
+    return year, passed // 7 + 1
+
+
+def _weekday(days: int, behaviour: int) -> int:
+    return (days - _MONDAY + (not behaviour & _MONDAY_FIRST)) % 7
+
+
+def _is_partial(weekday: int, behaviour: int) -> bool:
+    """Return whether the week in which a year begins on that day of it belongs to the year before."""
+    return weekday != 0 if behaviour & _FULL_FIRST else weekday >= 4
+
+
+def _days_of_year(year: int) -> int:
+    return 337 + (_length(year, 2) if year else 28)
+
+
 # --- intervals ------------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +295,8 @@ def _of_two(function: Callable[..., Value]) -> tuple[Signature, ...]:
 
 MYSQL_MOMENTS: Table = {
     **{name: _of_one("int8", function) for name, function in _FIELDS.items()},
+    "WEEK": _of_one("int8", _week, "int8"),
+    "YEARWEEK": _of_one("int8", _year_week, "int8"),
     "DATE": _of_one(DATE, lambda text: text[:10]),
     "LAST_DAY": _of_one(DATE, _last_day),
     "DATEDIFF": _of_two(_date_difference),

@@ -127,6 +127,8 @@ MARIADB = Dialect(
             "YEAR({date})",
             "MONTH({moment})",
             "DAYOFWEEK({date})",
+            "YEARWEEK({date}, 3)",
+            "WEEK({moment}, 0)",
             "HOUR({moment})",
             "DATEDIFF({date}, {moment})",
             "TIMESTAMPDIFF(DAY, {moment}, {date.})",

@@ -75,6 +75,8 @@ SELECT MIN(LEFT(title, 1)), COUNT(DISTINCT UPPER(title)) FROM stories WHERE auth
 -- dates and times
 SELECT id, YEAR(at), MONTH(at), DAY(at), DAYOFMONTH(day), HOUR(at), MINUTE(at), SECOND(at), HOUR(day), QUARTER(day), DATE(at) FROM comments JOIN tags USING (story_id);
 SELECT id, DAYOFWEEK(at), WEEKDAY(at), DAYOFYEAR(at), TO_DAYS(at), LAST_DAY(at), EXTRACT(DAY FROM at), EXTRACT(YEAR FROM stamp), CAST(stamp AS DATE) FROM comments JOIN kinds USING (id);
+SELECT id, YEARWEEK(at), YEARWEEK(at, 3), YEARWEEK(stamp, 1), WEEK(at, 0), WEEK(at, 1), WEEK(at, 2), WEEK(at, 3), WEEK(at, 6), WEEK(stamp, 7) FROM comments JOIN kinds USING (id);
+SELECT YEARWEEK(at, 3) AS w, COUNT(*) FROM comments GROUP BY YEARWEEK(at, 3) ORDER BY w;
 SELECT id, DATE_FORMAT(at, '%Y-%m-%d %H:%i:%s|%y %c %e %k %h %I %l %S %p %T %r %%'), DATE_FORMAT(stamp, '%Y/%m'), DATE_FORMAT(at, 'x') FROM comments JOIN kinds USING (id);
 SELECT day, day + INTERVAL 1 DAY, day - INTERVAL 1 MONTH, day + INTERVAL '2' YEAR, DATE_ADD(day, INTERVAL 3 WEEK), DATE_SUB(day, INTERVAL 1 QUARTER), day + INTERVAL -1 DAY, day + INTERVAL 90 MINUTE, day + INTERVAL 99999 YEAR FROM tags;
 SELECT id, at + INTERVAL 1 HOUR, at - INTERVAL 61 SECOND, at + INTERVAL user_id MONTH, ADDDATE(at, INTERVAL 1 DAY), SUBDATE(at, INTERVAL 31 DAY), stamp + INTERVAL 1 YEAR, stamp - INTERVAL 5 MINUTE FROM comments JOIN kinds USING (id);

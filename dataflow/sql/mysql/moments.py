@@ -66,6 +66,18 @@ def _date_format(parts: Sequence[Scalar], text: SqlType) -> Scalar:
     return called("DATE_FORMAT", (moment, functions.typed(pattern, text)), text_of(text))
 
 
+def _week(name: str) -> Compute:
+    """The week by a mode that is a constant: without one, WEEK has that of a setting."""
+
+    def compute(parts: Sequence[Scalar], _: SqlType) -> Scalar:
+        mode = count(name, parts[1]) if len(parts) > 1 else Literal("0", INT8)
+        if not isinstance(mode, Literal) or mode.value is None:
+            raise UnsupportedQuery(f"{name} by a mode that is no constant is not on the list of exact functions.")
+        return called(name, (_moment(name, parts[0]), mode), INT8)
+
+    return compute
+
+
 # --- intervals ------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +162,8 @@ MOMENTS: dict[str, tuple[int, int, Compute]] = {
         name.lower(): (1, 1, _of_moments(name, INT8))
         for name in (*_FIELDS, "DAYOFWEEK", "WEEKDAY", "DAYOFYEAR", "TO_DAYS")
     },
+    "week": (2, 2, _week("WEEK")),
+    "yearweek": (1, 2, _week("YEARWEEK")),
     "day": (1, 1, _of_moments("DAYOFMONTH", INT8)),
     "date": (1, 1, _of_moments("DATE", _DATE)),
     "last_day": (1, 1, _of_moments("LAST_DAY", _DATE)),
