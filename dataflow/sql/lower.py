@@ -26,6 +26,7 @@ from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.dialects import dialect_of
 from dataflow.sql.empty_tables import rows_of_empty_tables
 from dataflow.sql.exactness import check_exact
+from dataflow.sql.expressions.cast_types import TEXT
 from dataflow.sql.free_parameters import FreeParameters, can_be_free
 from dataflow.sql.limits import Limit, number_of, parameter_of
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
@@ -38,6 +39,8 @@ from dataflow.types import Row
 
 #: To plan them takes time that grows with the cube of their number.
 _MOST_JOINS = 64
+#: The collation of exact texts (`free_parameters.exact_text`).
+_EXACT = TEXT.collation
 
 
 def plan_view(name: str, sql: str, catalog: Catalog) -> View:
@@ -72,7 +75,7 @@ def _type_if_free(refused: UnsupportedParameter, free: FreeParameters) -> SqlTyp
     known, wanted = free.get(refused.name), refused.type
     if not isinstance(wanted, SqlType) or not can_be_free(wanted):
         raise refused
-    if known is not None and (known.weights is None or not wanted.is_text or wanted.weights is not None):
+    if known is not None and not (known.is_text and wanted.is_text and known.collation != wanted.collation == _EXACT):
         raise refused
     return wanted
 
