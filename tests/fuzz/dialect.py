@@ -39,6 +39,13 @@ TRUTHS = (
     "NOT ({condition})",
     "({condition}) IS NOT TRUE",
 )
+#: Conditions in which a free parameter is read as its exact text.
+EXACT_TEXT = (
+    "{column} LIKE :free",
+    "({column} LIKE :free OR {other})",
+    "lower({column}) = lower(:free)",
+    "({column} = :free AND upper({column}) <> upper(:free)) IS NOT TRUE",
+)
 #: Pairs of columns that are joined on purpose: of the tables that the corpora of all databases have.
 JOINS = (
     ("stories.author_id", "users.id"),
@@ -93,6 +100,8 @@ class Dialect:
     #: Kinds of parameters, and those of which a range is asked for.
     parameters: Forms
     ranged: Forms
+    #: Conditions by kind in which a free parameter is read as its exact text.
+    exact: Mapping[str, Forms]
     #: Kinds that set operations have as columns.
     united: Forms
     #: Kinds of which there is a least value.

@@ -5,7 +5,7 @@ expressions do not tell them apart. Nothing makes the server fail: what has few 
 and floats hardly are. Most forms are kept up to date; a few are not, so that both are side by side.
 """
 
-from tests.fuzz.dialect import BOOL, CASE, COMPARISONS, DATE, DATES, INT, LIKE, NUM, SAME, TEXT, Dialect
+from tests.fuzz.dialect import BOOL, CASE, COMPARISONS, DATE, DATES, EXACT_TEXT, INT, LIKE, NUM, SAME, TEXT, Dialect
 
 #: A text that stands for its equals; texts of a binary collation; integers of any range; doubles.
 ALIKE, EXACT, WIDE, FLOAT, ENUM, MOMENT = "alike", "exact", "wide", "float", "enum", "moment"
@@ -107,6 +107,10 @@ MARIADB = Dialect(
     joined=(INT, ALIKE, NUM, DATE, BOOL, WIDE),
     parameters=(INT, INT, ALIKE, NUM, DATE, WIDE, EXACT),
     ranged=(INT, NUM, DATE, WIDE),
+    exact=dict.fromkeys(
+        (ALIKE, EXACT),
+        (*EXACT_TEXT, "({column} = :free OR {column} LIKE CONCAT('%', :free, '_'))", "CONCAT({column}, :free) = :free"),
+    ),
     united=(INT, ALIKE, DATE, NUM, WIDE),
     extremes=(INT, ALIKE, NUM, DATE, WIDE, FLOAT, MOMENT),
     forms={

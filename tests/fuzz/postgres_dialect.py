@@ -1,6 +1,6 @@
 """PostgreSQL's SQL over the tables of its corpus (`tests/sql/corpus/shared/schema.sql`)."""
 
-from tests.fuzz.dialect import BOOL, CASE, COMPARISONS, DATE, DATES, INT, LIKE, NUM, SAME, TEXT, Dialect
+from tests.fuzz.dialect import BOOL, CASE, COMPARISONS, DATE, DATES, EXACT_TEXT, INT, LIKE, NUM, SAME, TEXT, Dialect
 
 _KINDS = (INT, INT, INT, TEXT, TEXT, NUM, BOOL, DATE)
 _LITERALS = {INT: "{}", TEXT: "'{}'::text", NUM: "'{}'::numeric", BOOL: "{}", DATE: "'{}'::date"}
@@ -49,6 +49,7 @@ POSTGRES = Dialect(
     joined=(INT, TEXT, NUM, DATE, BOOL),
     parameters=(INT, TEXT),
     ranged=(INT,),
+    exact={TEXT: EXACT_TEXT},
     united=(INT, TEXT, DATE),
     extremes=(INT, TEXT, NUM, DATE),
     forms={

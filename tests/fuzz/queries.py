@@ -192,7 +192,8 @@ class QueryGenerator:
             return []
         query.parameters["free"] = kind = rng.choice(kinds)
         is_list = rng.random() < 0.25
-        form = rng.choice(_LISTS if is_list else FREE[kind in self._dialect.ranged])
+        forms = (*FREE[kind in self._dialect.ranged], *self._dialect.exact.get(kind, ()))
+        form = rng.choice(_LISTS if is_list else forms)
         query.lists |= {"free"} if is_list else set()
         column, other = rng.choice(self._of(scope, kind)), self._expressions.predicate(scope, depth)
         return [form.format(column=column, other=other)]
