@@ -343,6 +343,7 @@ def _form(sql_type: SqlType) -> Callable[[str], str]:
 def expressions() -> Iterator[str]:
     """Expressions over the table; those that are not computed here are left out when they are planned."""
     numbers = "ilunmfry"
+    unusual = ("%\u65e5%", "%\U0001f600%", "%\u00ad", "%\\\\")
     for a in numbers:
         for b in numbers:
             for operator in ("+", "-", "*", "/", "DIV", "%", "=", "<", "<=>"):
@@ -375,7 +376,7 @@ def expressions() -> Iterator[str]:
             f"{a} = 'a'",
             f"{a} < 'b'",
         )
-        for pattern in ("a%", "%a", "%a%b%", "_", "a__", "%\\\\%%", "", "%", "%_a_%a_%", "\u00df%", "a "):
+        for pattern in ("a%", "%a", "%a%b%", "_", "a__", "%\\\\%%", "", "%", "%_a_%a_%", "\u00df%", "a ", *unusual):
             yield f"{a} LIKE '{pattern}'"
     yield from _functions()
     for a, b in ("dz", "zs", "ds", "gi", "qi", "eb", "ei", "ai"):
@@ -400,6 +401,7 @@ def _functions() -> Iterator[str]:
         yield from (f"{f}({a})" for f in ("YEAR", "MONTH", "DAY", "QUARTER", "DATE", "LAST_DAY"))
         yield from (f"{f}({a})" for f in ("HOUR", "MINUTE", "SECOND"))
         yield from (f"{f}({a})" for f in ("DAYOFWEEK", "WEEKDAY", "DAYOFYEAR", "TO_DAYS"))
+        yield from (f"{f}({a}, {mode})" for f in ("WEEK", "YEARWEEK") for mode in range(8))
         for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"):
             yield from (f"{a} + INTERVAL {n} {unit}" for n in (1, -40, "i", "y"))
             yield from (f"{a} - INTERVAL y {unit}", f"TIMESTAMPDIFF({unit}, {a}, zx)")
