@@ -1,11 +1,12 @@
-"""The state of STRING_AGG, ARRAY_AGG and the JSON aggregates: a histogram of rows of their columns, sorted once
-somebody has asked for the list.
+"""The state of STRING_AGG, ARRAY_AGG, the JSON aggregates and ordered-set aggregates: a histogram of rows of their
+columns, sorted once somebody has asked for the list.
 
 A list's columns are its argument, further arguments and ORDER BY expressions, each once. Where ORDER BY leaves a choice
 (all of it, if there is none) the columns' texts decide, so that a list depends on its rows alone. DISTINCT without
 ORDER BY sorts by the arguments, as the upstream happens to do.
 
-Not here: how values are written in arrays and JSON (`functions.arrays`, `functions.json_constructors`).
+Not here: how values are written in arrays and JSON (`functions.arrays`, `functions.json_constructors`); percentiles
+(`aggregate_ordered_sets`).
 """
 
 from bisect import bisect_left, insort
@@ -17,8 +18,10 @@ from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.functions.json_constructors import json_key, json_text, jsonb_object, jsonb_text, plain
 from dataflow.json_documents import quoted
+from dataflow.ops.aggregate_ordered_sets import mode, percentile_cont, percentile_disc
 from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
+from dataflow.scalar import Literal
 from dataflow.schema import SqlType
 from dataflow.sizing import row_bytes
 from dataflow.state.index import key_function
@@ -28,6 +31,14 @@ from dataflow.types import Key, Row, Value
 #: Makes the text of a list that is not empty.
 Printer = Callable[[Sequence[Row]], Value]
 
+_SKIPPING_NULLS = frozenset(
+    {
+        AggregateFunction.STRING_AGG,
+        AggregateFunction.PERCENTILE_CONT,
+        AggregateFunction.PERCENTILE_DISC,
+        AggregateFunction.MODE,
+    }
+)
 #: About what an accumulator's object takes; what a place in order takes, but for the texts.
 _FIXED, _PLACE_BYTES = 112, 110
 
@@ -128,7 +139,7 @@ class ListKind:
         types = [column.type for column in columns]
         places = {column: i for i, column in enumerate(columns)}
         self.width = len(columns)
-        self.skips_nulls = call.function is AggregateFunction.STRING_AGG
+        self.skips_nulls = call.function in _SKIPPING_NULLS
         self.print: Printer = _printer(call, [places[other] for other in call.others])
         order = [OrderTerm(places[t.expression], t.descending, t.nulls_first) for t in call.order]
         arguments = tuple(dict.fromkeys((0, *(places[other] for other in call.others))))
@@ -169,8 +180,20 @@ def _printer(call: AggregateCall, others: list[int]) -> Printer:
             return _json_object(argument, call.others[0].type, others[0])
         case AggregateFunction.JSONB_OBJECT_AGG:
             return _jsonb_object(argument, call.others[0].type, others[0])
+        case AggregateFunction.PERCENTILE_CONT:
+            return percentile_cont(_fraction(call))
+        case AggregateFunction.PERCENTILE_DISC:
+            return percentile_disc(_fraction(call))
+        case AggregateFunction.MODE:
+            return mode
         case _:
             raise ValueError(f"{call.function} is not an aggregate of a list")
+
+
+def _fraction(call: AggregateCall) -> float:
+    (fraction,) = call.others
+    assert isinstance(fraction, Literal)
+    return float(fraction.value or 0)
 
 
 def _joined_text(others: list[int]) -> Printer:

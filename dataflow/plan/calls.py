@@ -41,11 +41,17 @@ def state_of(call: AggregateCall) -> CallState:
             return CallState.VALUES
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
             return CallState.TRUTHS
-        case AggregateFunction.STRING_AGG | AggregateFunction.ARRAY_AGG:
-            return CallState.LIST
-        case AggregateFunction.JSON_AGG | AggregateFunction.JSONB_AGG:
-            return CallState.LIST
-        case AggregateFunction.JSON_OBJECT_AGG | AggregateFunction.JSONB_OBJECT_AGG:
+        case (
+            AggregateFunction.STRING_AGG
+            | AggregateFunction.ARRAY_AGG
+            | AggregateFunction.JSON_AGG
+            | AggregateFunction.JSONB_AGG
+            | AggregateFunction.JSON_OBJECT_AGG
+            | AggregateFunction.JSONB_OBJECT_AGG
+            | AggregateFunction.PERCENTILE_CONT
+            | AggregateFunction.PERCENTILE_DISC
+            | AggregateFunction.MODE
+        ):
             return CallState.LIST
 
 

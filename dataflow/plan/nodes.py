@@ -76,6 +76,9 @@ class AggregateFunction(StrEnum):
     JSONB_AGG = "jsonb_agg"
     JSON_OBJECT_AGG = "json_object_agg"
     JSONB_OBJECT_AGG = "jsonb_object_agg"
+    PERCENTILE_CONT = "percentile_cont"
+    PERCENTILE_DISC = "percentile_disc"
+    MODE = "mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,9 @@ class AggregateCall:
     `argument` is evaluated over the input row (None for COUNT(*)). A row counts `weight` times, an integer expression
     over the input row (None: once): eager aggregation multiplies by the counts of the other inputs. A weight is never
     NULL. `count` is set for a sum or average of partial sums: the number of non-NULL values in `argument`'s sum.
-    `others` are further arguments (string_agg's separator, json_object_agg's value). `distinct` and `order` are those
-    inside the parentheses; FILTER is part of the argument, or `keeps`.
+    `others` are further arguments (string_agg's separator, json_object_agg's value, a percentile's fraction).
+    `distinct` and `order` are those inside the parentheses, or of WITHIN GROUP; FILTER is part of the argument, or
+    `keeps`.
     """
 
     function: AggregateFunction

@@ -114,6 +114,8 @@ POSTGRES = Dialect(
         ("bool_and({condition.})", BOOL),
         ("bool_or({condition.})", BOOL),
         ("string_agg({distinct}{text.}, ',' ORDER BY {again})", TEXT),
+        ("percentile_disc(0.4) WITHIN GROUP (ORDER BY {int.})", INT),
+        ("mode() WITHIN GROUP (ORDER BY {text.} DESC)", TEXT),
     ),
     filters=("", "", "", "", " FILTER (WHERE {condition.})"),
     windowed=0.12,

@@ -243,8 +243,32 @@ SELECT stddev(length(concat(title, ')')) * CAST(score AS float8)) FROM stories
 SELECT corr(score, id) FROM stories
 --> unsupported at [corr(score, id)]: CORR is not kept up to date.
 
-SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY score) FROM stories
---> unsupported at [percentile_cont(0.5) WITHIN GROUP (ORDER BY score)]: WITHIN GROUP is not kept up to date.
+SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY score) FROM stories
+--> unsupported at [0.9]: PERCENTILE_CONT of other fractions than 0, 0.5 and 1 depends on the server's processor in its last digit.
+
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY score::float8) FROM stories
+--> unsupported at [score]: PERCENTILE_CONT of float8 is not kept up to date.
+
+SELECT percentile_disc(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY score) FROM stories
+--> unsupported at [0.25, 0.75]: PERCENTILE_DISC is kept up to date for one constant fraction.
+
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY score::numeric) FROM stories
+--> unsupported at [score]: PERCENTILE_DISC of numeric is not kept up to date: equal values may print differently.
+
+SELECT percentile_disc(1.5) WITHIN GROUP (ORDER BY score) FROM stories
+--> unsupported at [1.5]: PERCENTILE_DISC is kept up to date for one constant fraction.
+
+SELECT mode(1) WITHIN GROUP (ORDER BY score) FROM stories
+--> unsupported at [mode(1) WITHIN GROUP (ORDER BY score)]: MODE of 1 arguments is not kept up to date.
+
+SELECT rank(10) WITHIN GROUP (ORDER BY score) FROM stories
+--> unsupported at [rank(10) WITHIN GROUP (ORDER BY score)]: RANK is not kept up to date.
+
+SELECT sum(score) WITHIN GROUP (ORDER BY score) FROM stories
+--> unsupported at [sum(score) WITHIN GROUP (ORDER BY score)]: SUM WITHIN GROUP is not kept up to date.
+
+SELECT percentile_disc(0.5) FROM stories
+--> unsupported at [percentile_disc(0.5)]: PERCENTILE_DISC takes WITHIN GROUP (ORDER BY …) of one expression.
 
 SELECT array_agg(DISTINCT title ORDER BY score) FROM stories
 --> unsupported at [score]: With DISTINCT, an aggregate's ORDER BY is about its arguments.

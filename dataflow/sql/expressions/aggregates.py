@@ -5,7 +5,7 @@ columns of the aggregate.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -36,6 +36,8 @@ class WrittenCall:
     distinct: bool = False
     order: tuple[exp.Expr, ...] = ()
     filter: exp.Expr | None = None
+    #: ORDER BY of WITHIN GROUP.
+    within: tuple[exp.Expr, ...] = ()
 
 
 def written_call(node: Any, binder: "Binder") -> WrittenCall:
@@ -43,9 +45,10 @@ def written_call(node: Any, binder: "Binder") -> WrittenCall:
     condition: exp.Expr | None = None
     if isinstance(node, exp.Filter):
         condition, node = node.expression.this, node.this
-    name = binder.written_name(node)
     if isinstance(node, exp.WithinGroup):
-        raise UnsupportedQuery("WITHIN GROUP is not kept up to date.", span_of(node))
+        within = tuple(node.expression.expressions)
+        return replace(written_call(node.this, binder), within=within, filter=condition)
+    name = binder.written_name(node)
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         raise UnsupportedQuery("IGNORE NULLS and RESPECT NULLS are not kept up to date.", span_of(node))
     if isinstance(node.this, exp.Star):

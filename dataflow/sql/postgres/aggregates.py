@@ -12,6 +12,7 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import WrittenCall
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import TEXT, UNKNOWN
+from dataflow.sql.postgres import ordered_sets
 from dataflow.sql.syntax.spans import span_of
 
 #: The parser may take these for functions of any other kind.
@@ -56,6 +57,10 @@ def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
     if function is None:
         raise UnsupportedQuery(f"{written.name.upper()} is not kept up to date.")
     kept = None if written.filter is None else functions.condition(binder.bind(written.filter))
+    if function in ordered_sets.FUNCTIONS:
+        return ordered_sets.ordered_set_call(function, written, kept, binder)
+    if written.within:
+        raise UnsupportedQuery(f"{written.name.upper()} WITHIN GROUP is not kept up to date.")
     if written.arguments is None:
         if function is not AggregateFunction.COUNT:
             raise InvalidQuery(f"{written.name.upper()} takes an expression, not *.")
@@ -124,6 +129,9 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
             | AggregateFunction.JSONB_AGG
             | AggregateFunction.JSON_OBJECT_AGG
             | AggregateFunction.JSONB_OBJECT_AGG
+            | AggregateFunction.PERCENTILE_CONT
+            | AggregateFunction.PERCENTILE_DISC
+            | AggregateFunction.MODE
         ):
             return argument
 
@@ -169,12 +177,17 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
             return average_type(argument)
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
             return BOOL
-        case AggregateFunction.STDDEV_SAMP | AggregateFunction.STDDEV_POP:
-            return NUMERIC
-        case AggregateFunction.VAR_SAMP | AggregateFunction.VAR_POP:
+        case (
+            AggregateFunction.STDDEV_SAMP
+            | AggregateFunction.STDDEV_POP
+            | AggregateFunction.VAR_SAMP
+            | AggregateFunction.VAR_POP
+        ):
             return NUMERIC
         case AggregateFunction.ARRAY_AGG:
             return _array_type(argument)
+        case AggregateFunction.PERCENTILE_CONT | AggregateFunction.PERCENTILE_DISC | AggregateFunction.MODE:
+            return functions.plain_type(argument)
         case AggregateFunction.JSON_AGG | AggregateFunction.JSON_OBJECT_AGG:
             return SqlType("json", "json")
         case AggregateFunction.JSONB_AGG | AggregateFunction.JSONB_OBJECT_AGG:

@@ -18,7 +18,7 @@ def column_name(node: exp.Expr, sql: str) -> str:
 def _figured(node: exp.Expr, sql: str) -> str | None:
     if isinstance(node, exp.Column):
         return name_of(node.this)
-    if isinstance(node, exp.Paren | exp.Filter | exp.Window):
+    if isinstance(node, exp.Paren | exp.Filter | exp.WithinGroup | exp.Window):
         return _figured(node.this, sql)
     if isinstance(node, exp.Exists):
         return "exists"
