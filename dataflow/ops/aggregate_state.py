@@ -89,17 +89,7 @@ def accumulator_factory(call: AggregateCall) -> Factory:
             return _spread(call, sample=function is AggregateFunction.VAR_SAMP, root=False)
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR as function:
             return lambda: Truths(function is AggregateFunction.BOOL_AND)
-        case (
-            AggregateFunction.STRING_AGG
-            | AggregateFunction.ARRAY_AGG
-            | AggregateFunction.JSON_AGG
-            | AggregateFunction.JSONB_AGG
-            | AggregateFunction.JSON_OBJECT_AGG
-            | AggregateFunction.JSONB_OBJECT_AGG
-            | AggregateFunction.PERCENTILE_CONT
-            | AggregateFunction.PERCENTILE_DISC
-            | AggregateFunction.MODE
-        ):
+        case _:
             return _list(call)
 
 

@@ -118,21 +118,7 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
             if not sql_type.is_integer and not sql_type.is_decimal:
                 raise UnsupportedQuery(f"{name} of {sql_type.sql} is not kept up to date.")
             return argument
-        case (
-            AggregateFunction.COUNT_ROWS
-            | AggregateFunction.COUNT
-            | AggregateFunction.SUM
-            | AggregateFunction.AVG
-            | AggregateFunction.STRING_AGG
-            | AggregateFunction.ARRAY_AGG
-            | AggregateFunction.JSON_AGG
-            | AggregateFunction.JSONB_AGG
-            | AggregateFunction.JSON_OBJECT_AGG
-            | AggregateFunction.JSONB_OBJECT_AGG
-            | AggregateFunction.PERCENTILE_CONT
-            | AggregateFunction.PERCENTILE_DISC
-            | AggregateFunction.MODE
-        ):
+        case _:
             return argument
 
 
@@ -186,13 +172,11 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
             return NUMERIC
         case AggregateFunction.ARRAY_AGG:
             return _array_type(argument)
-        case AggregateFunction.PERCENTILE_CONT | AggregateFunction.PERCENTILE_DISC | AggregateFunction.MODE:
-            return functions.plain_type(argument)
         case AggregateFunction.JSON_AGG | AggregateFunction.JSON_OBJECT_AGG:
             return SqlType("json", "json")
         case AggregateFunction.JSONB_AGG | AggregateFunction.JSONB_OBJECT_AGG:
             return SqlType("jsonb", "jsonb")
-        case AggregateFunction.MIN | AggregateFunction.MAX | AggregateFunction.STRING_AGG:
+        case _:
             if argument.name == "varchar":
                 return SqlType("text", "text", collation=argument.collation)
             return functions.plain_type(argument)

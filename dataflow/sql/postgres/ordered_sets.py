@@ -56,11 +56,10 @@ def _fraction(function: AggregateFunction, written: WrittenCall, binder: Binder)
         return ()
     (node,) = arguments
     bound = binder.bind(node)
-    known = isinstance(bound, Literal) and bound.value is not None and bound.type.is_number
-    fraction = float(bound.value) if known and isinstance(bound, Literal) and bound.value else -1.0
-    if not 0 <= fraction <= 1:
+    value = bound.value if isinstance(bound, Literal) and bound.type.is_number else None
+    if value is None or not 0 <= float(value) <= 1:
         raise UnsupportedQuery(f"{name} is kept up to date for one constant fraction.", span_of(node))
-    if function is AggregateFunction.PERCENTILE_CONT and fraction not in _EXACT_FRACTIONS:
+    if function is AggregateFunction.PERCENTILE_CONT and float(value) not in _EXACT_FRACTIONS:
         reason = f"{name} of other fractions than 0, 0.5 and 1 depends on the server's processor in its last digit."
         raise UnsupportedQuery(reason, span_of(node))
     return (functions.cast(bound, FLOAT8),)
