@@ -27,6 +27,16 @@ PartialChange = tuple[ChangedRow | None, ChangedRow | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Partition:
+    """Table whose rows the stream carries under its own identity, and which are rows of a partitioned table."""
+
+    #: As `TableLayout.table_id`.
+    table_id: int
+    #: Columns in the partition's own order.
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TableLayout:
     """Columns and identity of a followed table.
 
@@ -58,6 +68,8 @@ class TableLayout:
     generated: tuple[int, ...] = field(default=(), compare=False)
     #: Changes by which foreign keys change rows of the table that the stream does not carry.
     cascades: tuple[Cascade, ...] = ()
+    #: Partitions that contain the table's rows (PostgreSQL: the leaves of the partition tree); None: not partitioned.
+    partitions: tuple[Partition, ...] | None = None
     #: Fingerprints for changes that neither the stream nor the fields above show (PostgreSQL): of the table's file,
     #: which a rewrite replaces; of each column's definition; of the publication. Empty: not checked.
     file_mark: str = field(default="", compare=False)

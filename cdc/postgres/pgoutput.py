@@ -21,6 +21,7 @@ from cdc.change import (
     UNKNOWN,
     ChangedRow,
     CommittedTransaction,
+    Partition,
     SchemaNotice,
     TableChange,
     TableLayout,
@@ -53,6 +54,8 @@ _UNKNOWN_ROW: "Values" = [UNKNOWN] * 2000
 MAX_TRANSACTION_BYTES = 1 << 28
 
 Values = list[str | None]
+#: Table that has a relation's rows, with the relation if it is a partition of the table.
+_Home = tuple[str, TableLayout, Partition | None]
 
 
 class MalformedStream(ValueError):
@@ -60,13 +63,13 @@ class MalformedStream(ValueError):
 
 
 class _Binding:
-    """Conversion of one relation's rows to one layout.
+    """Conversion of one relation's rows to one layout. A relation can be a followed table and a partition of others.
 
     *State*: `change` is the open transaction's change of the table, None if it has none yet. A relation that is not
     followed has an overflown change that is never delivered, so its rows are not parsed.
     """
 
-    __slots__ = ("change", "identity", "layout", "missing", "name", "pick")
+    __slots__ = ("also", "change", "identity", "layout", "missing", "name", "pick")
 
     def __init__(
         self,
@@ -84,6 +87,8 @@ class _Binding:
         self.pick = pick
         self.missing = missing
         self.change: TableChange | None = None
+        #: The same relation's conversion to another layout.
+        self.also: _Binding | None = None
 
 
 class Decoder:
@@ -102,7 +107,10 @@ class Decoder:
         self._max_bytes = max_transaction_bytes
         self._layouts: dict[str, TableLayout] = {}
         self._next_layouts: dict[str, TableLayout] | None = None
+        self._homes: dict[int, list[_Home]] = {}
         self._relations: dict[int, Relation] = {}
+        #: Unfollowed relations that have had a catalog check.
+        self._strangers: set[int] = set()
         #: By relation. A Relation message, or a change of layouts, removes those that it may affect.
         self._bindings: dict[int, _Binding] = {}
         #: Relations whose bindings are valid for the open transaction only.
@@ -158,18 +166,20 @@ class Decoder:
             binding = self._bindings.get(oid)
             if binding is None:
                 binding = self._bind(oid)
-            change = binding.change
-            if change is None:
-                change = self._touch(binding)
-            if not change.overflow:
-                if binding.identity is None:
-                    self._row_change(kind, data, at + 5, binding, change)
-                else:
-                    self._partial_change(kind, data, at + 5, binding, change)
-                self._transaction_rows += 1
-                self._transaction_bytes += len(data)
-                if self._transaction_rows > self._max_rows or self._transaction_bytes > self._max_bytes:
-                    self._overflow()
+            while binding is not None:
+                change = binding.change
+                if change is None:
+                    change = self._touch(binding)
+                if not change.overflow:
+                    if binding.identity is None:
+                        self._row_change(kind, data, at + 5, binding, change)
+                    else:
+                        self._partial_change(kind, data, at + 5, binding, change)
+                    self._transaction_rows += 1
+                    self._transaction_bytes += len(data)
+                    if self._transaction_rows > self._max_rows or self._transaction_bytes > self._max_bytes:
+                        self._overflow()
+                binding = binding.also
         elif kind == _BEGIN_KIND:
             self._begin(data, at)
         elif kind == _COMMIT_KIND:
@@ -246,17 +256,29 @@ class Decoder:
 
     def _truncate(self, data: bytes, at: int) -> None:
         count, _ = _TRUNCATE(data, at)
-        for i in range(count):
-            oid = _U32(data, at + 5 + 4 * i)[0]
-            binding = self._bindings.get(oid) or self._bind(oid)
-            change = binding.change or self._touch(binding)
-            if not change.overflow:
-                self._transaction_rows -= len(change.removed) + len(change.added)
-                change.removed.clear()
-                change.added.clear()
-                if binding.name in self._images:
-                    self._images[binding.name].clear()
-                change.truncated = True
+        oids = [_U32(data, at + 5 + 4 * i)[0] for i in range(count)]
+        for oid in oids:
+            binding: _Binding | None = self._bindings.get(oid) or self._bind(oid)
+            while binding is not None:
+                self._truncate_table(binding, oids)
+                binding = binding.also
+
+    def _truncate_table(self, binding: _Binding, oids: list[int]) -> None:
+        """Empty the table of a truncated relation. `oids`: relations truncated together."""
+        change = binding.change or self._touch(binding)
+        if change.overflow:
+            return
+        self._transaction_rows -= len(change.removed) + len(change.added)
+        partitions = () if binding.layout is None else binding.layout.partitions or ()
+        if not {partition.table_id for partition in partitions} <= set(oids):
+            # The other partitions keep their rows.
+            change.drop_rows()
+            return
+        change.removed.clear()
+        change.added.clear()
+        if binding.name in self._images:
+            self._images[binding.name].clear()
+        change.truncated = True
 
     def _overflow(self) -> None:
         """Drop all rows of the open transaction; its further rows are not parsed."""
@@ -269,6 +291,7 @@ class Decoder:
     def _begin(self, data: bytes, at: int) -> None:
         if self._next_layouts is not None:
             self._layouts, self._next_layouts = self._next_layouts, None
+            self._homes = _homes(self._layouts)
             self._bindings.clear()
         self._commit_lsn, _, xid = _BEGIN(data, at + 1)
         self._xid = self._near = widen(xid, self._near)
@@ -282,8 +305,8 @@ class Decoder:
         self._marked = True
         size = _MESSAGE_SIZE(data, at)[0]
         unlogged = {int(oid) for oid in data[at + 4 : at + 4 + size].split()}
-        for name, layout in self._layouts.items():
-            if layout.table_id in unlogged:
+        for oid in unlogged & self._homes.keys():
+            for name, _, _ in self._homes[oid]:
                 reason = f"{name} was set to unlogged or logged; its changes may be missing."
                 self.notices.append(SchemaNotice(name, reason))
 
@@ -325,33 +348,40 @@ class Decoder:
 
     def _bind(self, oid: int) -> _Binding:
         relation = self._relations[oid]
-        layout = self._layout_of(relation)
-        binding = _unfollowed(relation.name)
-        if layout is not None and self._commit_lsn < layout[1].since:
-            # The transaction is older than the layout; lookups read these rows.
-            self._passing.append(oid)
-        elif layout is not None:
-            binding = self._fit(relation, *layout) or binding
-            if self._commit_lsn < layout[1].extended:
+        binding = None
+        for home in self._homes_of(relation):
+            _, layout, _ = home
+            found = None
+            if self._commit_lsn < max(layout.since, layout.extended):
                 self._passing.append(oid)
-        self._bindings[oid] = binding
+            # Lookups read the rows of transactions that are older than the layout.
+            if self._commit_lsn >= layout.since:
+                found = self._fit(relation, *home)
+            if found is not None:
+                found.also, binding = binding, found
+        self._bindings[oid] = binding = binding or _unfollowed(relation.name)
         return binding
 
-    def _layout_of(self, relation: Relation) -> tuple[str, TableLayout] | None:
-        """Return the layout with the relation's OID, or else with its name."""
-        for name, layout in self._layouts.items():
-            if layout.table_id == relation.oid and layout.table_id:
-                return name, layout
-        layout_of_name = self._layouts.get(relation.name)
-        return None if layout_of_name is None else (relation.name, layout_of_name)
+    def _homes_of(self, relation: Relation) -> "list[_Home]":
+        """Return the layouts that have the relation's OID, or else its name."""
+        homes = self._homes.get(relation.oid)
+        if homes is not None:
+            return homes
+        layout = self._layouts.get(relation.name)
+        if layout is not None:
+            return [(relation.name, layout, None)]
+        if relation.oid not in self._strangers and any(_may_hold(each, relation) for each in self._layouts.values()):
+            self._strangers.add(relation.oid)
+            self._marked = True
+        return []
 
-    def _fit(self, relation: Relation, name: str, layout: TableLayout) -> _Binding | None:
+    def _fit(self, relation: Relation, name: str, layout: TableLayout, partition: Partition | None) -> _Binding | None:
         """Bind the relation to the layout; None if its rows do not fit. Adds notices for differences."""
-        reason = misfit(relation, name, layout)
+        reason = misfit(relation, name, layout, partition)
         if reason is not None:
             self._notice(SchemaNotice(name, reason))
             return None
-        changed = changed_columns(relation, layout)
+        changed = changed_columns(relation, layout, partition)
         early: set[str] = set()
         if layout.former is not None and self._commit_lsn < layout.extended:
             # The transaction may be older than the layout's last columns; lookups read their values.
@@ -427,6 +457,22 @@ def _take_images(change: TableChange, images: RowImages) -> None:
         change.drop_rows()
     else:
         images.fill(change)
+
+
+def _homes(layouts: Mapping[str, TableLayout]) -> "dict[int, list[_Home]]":
+    """Return the layouts by the OIDs of their tables and partitions."""
+    homes: dict[int, list[_Home]] = {}
+    for name, layout in layouts.items():
+        if layout.table_id:
+            homes.setdefault(layout.table_id, []).append((name, layout, None))
+        for partition in layout.partitions or ():
+            homes.setdefault(partition.table_id, []).append((name, layout, partition))
+    return homes
+
+
+def _may_hold(layout: TableLayout, relation: Relation) -> bool:
+    """Return whether an unknown relation may be a new partition of the layout's table."""
+    return layout.partitions is not None and not changed_columns(relation, layout, Partition(0, relation.columns))
 
 
 def _unfollowed(name: str) -> _Binding:

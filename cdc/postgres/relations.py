@@ -8,7 +8,7 @@ Not here: rows (`pgoutput`).
 from dataclasses import dataclass
 from struct import Struct
 
-from cdc.change import FORMER_COLUMN, TableLayout
+from cdc.change import FORMER_COLUMN, Partition, TableLayout
 from cdc.postgres.names import qualified_name
 
 _U32 = Struct("!I").unpack_from
@@ -61,22 +61,27 @@ def read_text(data: bytes, at: int) -> tuple[str, int]:
     return data[at:end].decode(), end + 1
 
 
-def misfit(relation: Relation, name: str, layout: TableLayout) -> str | None:
-    """Return the reason why the relation is not the layout's table; None if it is."""
-    if layout.table_id and relation.oid != layout.table_id:
-        return f"{name} was dropped and created again."
-    if relation.name != name:
-        return f"{name} was renamed to {relation.name}."
+def misfit(relation: Relation, name: str, layout: TableLayout, partition: Partition | None = None) -> str | None:
+    """Return the reason why the relation is not the layout's table, or its partition; None if it is."""
+    if partition is None:
+        if layout.table_id and relation.oid != layout.table_id:
+            return f"{name} was dropped and created again."
+        if relation.name != name:
+            return f"{name} was renamed to {relation.name}."
     if relation.identity == ():
-        return f"{identity_reason(name, relation.identity_kind)} Run: ALTER TABLE {name} REPLICA IDENTITY FULL;"
+        found = relation.name
+        return f"{identity_reason(found, relation.identity_kind)} Run: ALTER TABLE {found} REPLICA IDENTITY FULL;"
     return None
 
 
-def changed_columns(relation: Relation, layout: TableLayout) -> tuple[str, ...]:
+def changed_columns(relation: Relation, layout: TableLayout, partition: Partition | None = None) -> tuple[str, ...]:
     """Return columns of the layout that were dropped, have another type, or another order (they swapped names)."""
     at = {column: i for i, column in enumerate(relation.columns)}
     columns = layout.columns
-    if layout.former is not None:
+    if partition is not None:
+        known = set(columns)
+        columns = tuple(column for column in partition.columns if column in known)
+    elif layout.former is not None:
         columns = tuple(column for _, column in sorted(zip(layout.column_ids, columns, strict=True)))
     there = [at[column] for column in columns if column in at]
     if there != sorted(there):

@@ -5,78 +5,33 @@ from struct import pack
 
 import pytest
 
-from cdc.change import FORMER_COLUMN, UNKNOWN, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.change import FORMER_COLUMN, UNKNOWN, SchemaNotice, TableChange, TableLayout
 from cdc.postgres.pgoutput import Decoder, MalformedStream
+from tests.cdc.postgres.messages import (
+    COLUMNS,
+    OID,
+    UNCHANGED,
+    begin,
+    commit,
+    decode,
+    delete,
+    insert,
+    message,
+    relation,
+    truncate,
+    tuple_of,
+    update,
+)
 
-OID = 16384
 NAME = "public.items"
-COLUMNS = ("id", "name", "body")
-UNCHANGED = object()
 ROW = ("1", "a", "x")
 RECORDED = Path(__file__).parents[1] / "recorded" / "pgoutput.bin"
-
-
-def begin(xid: int = 700, lsn: int = 100) -> bytes:
-    return b"B" + pack("!QqI", lsn, 0, xid)
-
-
-def commit(lsn: int = 100) -> bytes:
-    return b"C" + pack("!BQQq", 0, lsn, lsn + 8, 0)
-
-
-def relation(
-    columns: tuple[str, ...] = COLUMNS,
-    identity: str = "f",
-    name: str = "items",
-    oid: int = OID,
-    kind: int = 25,
-    key: tuple[str, ...] = COLUMNS,
-) -> bytes:
-    described = b"".join(pack("!B", c in key) + c.encode() + b"\0" + pack("!Ii", kind, -1) for c in columns)
-    return b"R" + pack("!I", oid) + f"public\0{name}\0{identity}".encode() + pack("!H", len(columns)) + described
-
-
-def tuple_of(values: tuple[object, ...]) -> bytes:
-    parts = [pack("!H", len(values))]
-    for value in values:
-        if value is None:
-            parts.append(b"n")
-        elif value is UNCHANGED:
-            parts.append(b"u")
-        else:
-            text = str(value).encode()
-            parts.append(b"t" + pack("!I", len(text)) + text)
-    return b"".join(parts)
-
-
-def insert(*values: object, oid: int = OID) -> bytes:
-    return b"I" + pack("!I", oid) + b"N" + tuple_of(values)
-
-
-def update(old: tuple[object, ...], new: tuple[object, ...], marker: bytes = b"O") -> bytes:
-    return b"U" + pack("!I", OID) + marker + tuple_of(old) + b"N" + tuple_of(new)
-
-
-def delete(*values: object, marker: bytes = b"O") -> bytes:
-    return b"D" + pack("!I", OID) + marker + tuple_of(values)
-
-
-def truncate(*oids: int) -> bytes:
-    return b"T" + pack("!IB", len(oids), 0) + b"".join(pack("!I", oid) for oid in oids)
-
-
-def message(prefix: str, content: str = "", flags: int = 1) -> bytes:
-    return b"M" + pack("!BQ", flags, 99) + prefix.encode() + b"\0" + pack("!I", len(content)) + content.encode()
 
 
 def decoder(layout: TableLayout | None = None, max_rows: int = 1000, near: int = 700) -> Decoder:
     made = Decoder(near, max_rows)
     made.follow({NAME: layout or TableLayout(COLUMNS, OID)})
     return made
-
-
-def decode(decoder: Decoder, *messages: bytes) -> list[CommittedTransaction]:
-    return [t for m in messages if (t := decoder.feed(m)) is not None]
 
 
 def change(decoder: Decoder, *messages: bytes) -> TableChange:
@@ -305,8 +260,8 @@ def test_an_identity_that_is_stated_again_within_a_transaction() -> None:
 
 def test_a_row_without_its_old_values() -> None:
     """A change that lacks the old row although the identity is full makes any row of the table a changed one."""
-    for message in (b"U" + pack("!I", OID) + b"N" + tuple_of(ROW), delete("1", None, None, marker=b"K")):
-        (only,) = decode(decoder(), begin(), relation(), message, commit())
+    for changed in (b"U" + pack("!I", OID) + b"N" + tuple_of(ROW), delete("1", None, None, marker=b"K")):
+        (only,) = decode(decoder(), begin(), relation(), changed, commit())
         assert only.tables[NAME] == TableChange(overflow=True)
 
 
