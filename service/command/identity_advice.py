@@ -81,7 +81,10 @@ def _finding(table: Table, need: _Need, identity: TableIdentity) -> Finding:
     sentences = [f"The replica identity of {table.name} is ({', '.join(known)}).", *_consequences(need)]
     sentences += writes(identity.figures)
     created: list[str] = []
-    if chosen == FULL and nullable:
+    if identity.partitioned:
+        chosen = FULL
+        sentences.append("Partitions have an identity each, which later ones do not inherit.")
+    elif chosen == FULL and nullable:
         sentences.append(f"An index cannot replace FULL, since {', '.join(nullable)} may be NULL.")
     elif chosen == FULL and need.columns is not None:
         name = _index_name(table.name, names)
@@ -96,7 +99,7 @@ def _finding(table: Table, need: _Need, identity: TableIdentity) -> Finding:
         )
     sentences += _index_cost(chosen, known, identity.figures, new=bool(created))
     sentences.append(_cost_of_full(table, identity.figures))
-    fix = "\n".join((*created, chosen.statement(table.name)))
+    fix = "\n".join((*created, chosen.statement(table.name, partitioned=identity.partitioned)))
     return Finding("replica_identity", " ".join(sentences), fix, table.name, fatal=False)
 
 

@@ -16,9 +16,15 @@ class Identity:
     #: Columns whose old values are logged; None: all.
     columns: tuple[str, ...] | None
 
-    def statement(self, table: str) -> str:
-        """Returns the statement that sets it."""
-        return f"ALTER TABLE {table} REPLICA IDENTITY {self.clause};"
+    def statement(self, table: str, *, partitioned: bool = False) -> str:
+        """Returns the statement that sets it: of a partitioned table, which has none itself, for each partition."""
+        if not partitioned:
+            return f"ALTER TABLE {table} REPLICA IDENTITY {self.clause};"
+        quoted = table.replace("'", "''")
+        return (
+            f"DO $$ DECLARE leaf regclass; BEGIN FOR leaf IN SELECT relid FROM pg_partition_tree('{quoted}') WHERE"
+            f" isleaf LOOP EXECUTE format('ALTER TABLE %s REPLICA IDENTITY {self.clause}', leaf); END LOOP; END $$;"
+        )
 
 
 FULL = Identity("FULL", None)
@@ -57,6 +63,8 @@ class TableIdentity:
     #: Names of indexes that are not valid: remains of CREATE INDEX CONCURRENTLY.
     invalid: frozenset[str] = frozenset()
     figures: RowFigures = RowFigures()
+    #: True if each of its partitions has an identity instead, which later ones do not inherit.
+    partitioned: bool = False
 
     def least(self, columns: Collection[str] = ()) -> Identity:
         """Returns the least identity with these columns that needs no new index."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 from psycopg import AsyncConnection
 
-from cdc.change import TableLayout
+from cdc.change import Partition, TableLayout
 from cdc.postgres.names import qualified_name
 from cdc.postgres.position import parse_lsn
 from dataflow.schema import Catalog, Column, Spread, SqlType, Table, UpstreamView
 from dataflow.types.registry import OF_POSTGRES
 from service.engine.databases.postgres.collations import DEFAULT_COLLATION, PostgresCollation, load_collations
+from service.engine.databases.postgres.partitions import LEAVES
 from service.engine.databases.postgres.source_types import load_kinds
 
 #: What ``atttypmod`` is counted from.
@@ -32,9 +33,14 @@ _RELKINDS = "('r', 'p', 'f', 'm', 'v')"
 # SQLAlchemy's `Inspector` omits estimated rows and statistics, OIDs of types and collations, ``attnum``, unvalidated
 # NOT NULL, deferrability of unique indexes, and transaction ids of catalog rows.
 
-#: With the definitions of views. (The definition of a materialized view describes its last refresh only.)
+#: With the definitions of views. (The definition of a materialized view describes its last refresh only.) Of the old
+#: rows of a partitioned table, as much is known as is logged of each partition.
 _TABLES = f"""
-SELECT c.oid, n.nspname, c.relname, c.reltuples, c.relreplident::text,
+SELECT c.oid, n.nspname, c.relname,
+       CASE WHEN c.relkind = 'p' THEN (SELECT coalesce(sum(greatest(l.reltuples, 0)), 0) FROM {LEAVES} l)
+            ELSE c.reltuples END,
+       CASE WHEN c.relkind = 'p' THEN (SELECT CASE WHEN bool_and(l.relreplident = 'f') THEN 'f' ELSE 'd' END
+                                       FROM {LEAVES} l) ELSE c.relreplident::text END,
        CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid) END
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA}
@@ -79,7 +85,7 @@ FROM pg_catalog.pg_stats s
      JOIN pg_catalog.pg_namespace n ON n.nspname = s.schemaname
      JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = s.tablename
      JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname
-WHERE {_USER_SCHEMA} AND s.n_distinct <> 0 AND c.reltuples > 0 AND s.inherited = (c.relkind = 'p')
+WHERE {_USER_SCHEMA} AND s.n_distinct <> 0 AND s.inherited = (c.relkind = 'p')
 """
 
 #: Numbers of the columns of table c's replica identity; none if old rows are whole or not logged.
@@ -115,14 +121,25 @@ WITH RECURSIVE followed AS (
 SELECT w.name, c.oid, array_remove(array_agg(a.attname::text ORDER BY a.attnum), NULL),
        array_remove(array_agg(a.attnum::int ORDER BY a.attnum), NULL),
        array_remove(array_agg(a.atttypid::int8 ORDER BY a.attnum), NULL),
-       array_remove(array_agg(a.atttypmod ORDER BY a.attnum), NULL), c.relfilenode::text,
-       array_remove(array_agg(a.xmin || coalesce('/' || d.oid, '') ORDER BY a.attnum), NULL),
-       coalesce((SELECT format('%%s/%%s', p.xmin, r.xmin) FROM pg_catalog.pg_publication p
-                 LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
-                 WHERE p.pubname = %(publication)s), ''),
+       array_remove(array_agg(a.atttypmod ORDER BY a.attnum), NULL),
+       concat_ws(' ', c.relfilenode,
+                 (SELECT string_agg(format('%%s/%%s', l.oid, l.relfilenode), ' ' ORDER BY l.oid) FROM {LEAVES} l)),
+       array_remove(array_agg(concat_ws('/', a.xmin, d.oid, CASE WHEN a.attgenerated <> '' THEN (
+           SELECT string_agg(e.oid::text, '/' ORDER BY e.oid)
+           FROM {LEAVES} l JOIN pg_catalog.pg_attrdef e ON e.adrelid = l.oid) END) ORDER BY a.attnum), NULL),
+       coalesce((SELECT concat_ws('/', p.xmin, (
+                     SELECT string_agg(r.xmin::text, '/' ORDER BY r.oid) FROM pg_catalog.pg_publication_rel r
+                     WHERE r.prpubid = p.oid
+                       AND (r.prrelid = c.oid OR r.prrelid IN (SELECT l.oid FROM {LEAVES} l))))
+                 FROM pg_catalog.pg_publication p WHERE p.pubname = %(publication)s), ''),
        coalesce(array_agg(format('%%s/%%s/%%s', m.mark, l.oid, l.xmin) ORDER BY a.attnum)
                 FILTER (WHERE a.attnum IS NOT NULL), '{{}}'),
-       {IDENTITY}
+       {IDENTITY},
+       CASE WHEN c.relkind = 'p' THEN (
+           SELECT coalesce(json_agg(json_build_array(l.oid::int8, ARRAY(
+               SELECT b.attname FROM pg_catalog.pg_attribute b
+               WHERE b.attrelid = l.oid AND b.attnum > 0 AND NOT b.attisdropped ORDER BY b.attnum
+           )) ORDER BY l.oid), '[]') FROM {LEAVES} l) END
 FROM followed w JOIN pg_catalog.pg_class c ON c.oid = w.oid
      LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated <> ''
@@ -217,6 +234,7 @@ async def load_layouts(
             type_marks=tuple(type_marks),
             key=tuple(sorted(map(numbers.index, identity))) if kinds is not None else (),
             since=parse_lsn(since[0][0]),
+            partitions=None if leaves is None else tuple(Partition(leaf, tuple(own)) for leaf, own in leaves),
         )
         for (
             name,
@@ -230,6 +248,7 @@ async def load_layouts(
             publication_mark,
             type_marks,
             identity,
+            leaves,
         ) in rows
     }
 
@@ -279,6 +298,8 @@ class _Shape:
         """Adds statistics of a column. `distinct`: number of values, or if negative their fraction of the rows;
         `nulls`, `most`: fractions of the rows."""
         rows = self.table.estimated_rows
+        if rows <= 0:
+            return  # Never analyzed, or emptied since (some or all partitions).
         mean = max(1.0, rows * (1 - nulls) / (distinct if distinct > 0 else -distinct * rows))
         self._spreads[self._ordinals[number]] = Spread(mean, max(mean, rows * (most or 0)))
 

@@ -17,6 +17,7 @@ from cdc.postgres.relations import identity_reason, same_type
 from dataflow.schema import Catalog, Table
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
 from service.engine.databases.postgres.identities import load_identities
+from service.engine.databases.postgres.partitions import check_partitions
 from service.engine.databases.postgres.publication import create_statement
 from service.engine.upstream.clock_check import check_clock
 from service.engine.upstream.constraints import broken
@@ -87,7 +88,7 @@ _KINDS = {
     "v": "a view",
     "m": "a materialized view",
     "f": "a foreign table",
-    "p": "a partitioned table, whose partitions can be attached, detached and truncated unnoticed by the stream",
+    "p": "a partitioned table, whose partitions have topics of their own",
     "S": "a sequence",
     "c": "a composite type",
     "i": "an index",
@@ -203,13 +204,18 @@ async def check_streams(connection: AsyncConnection, streams: int) -> list[Findi
 
 
 async def check_tables(
-    connection: AsyncConnection, publication: str, tables: Iterable[str], *, whole_rows: bool = False
+    connection: AsyncConnection,
+    publication: str,
+    tables: Iterable[str],
+    *,
+    whole_rows: bool = False,
+    captured: bool = False,
 ) -> list[Finding]:
     """Returns findings about tables to be read by views: kind, replica identity, row-level security, rights,
     publication.
 
     A table missing from the publication is a warning; `ensure_published` adds it. `whole_rows`: no replica identity
-    but FULL suffices.
+    but FULL suffices. `captured`: a connector reads the stream, which has only FULL.
     """
     wanted = list(tables)
     filters = connection.info.server_version >= 150000
@@ -224,12 +230,19 @@ async def check_tables(
     by_name = {row["name"]: row for row in await _rows(connection, published, publication, wanted, publication)}
     stored = await _publishes_stored(connection, publication)
     findings: list[Finding] = []
+    whole_rows = whole_rows or captured
     rows = await _rows(connection, _TABLES, wanted)
+    partitioned = [] if captured else [row["name"] for row in rows if row["kind"] == "p"]
+    if partitioned:
+        findings += await check_partitions(connection, publication, partitioned, whole_rows=whole_rows)
     without = [row["name"] for row in rows if row["found"] and not row["full_identity"] and not row["identity"]]
     identities = await load_identities(connection, without) if without else {}
     for row in rows:
-        findings += _table_findings(row, stored, identities, whole_rows)
-        findings += _published_findings(by_name[row["name"]], publication)
+        if row["name"] in partitioned:
+            findings += _row_findings(row, stored)
+        else:
+            findings += _table_findings(row, stored, identities, whole_rows)
+            findings += _published_findings(by_name[row["name"]], publication)
     return findings
 
 
@@ -241,14 +254,14 @@ def _table_findings(
     if not row["found"]:
         yield Finding("missing", f"There is no table {name}.", table=name)
         return
-    reason = _why_not_streamed(row, stored_published)
+    reason = _why_not_ordinary(row)
     if reason is not None:
         yield Finding("not_streamed", f"{name} {reason[0]}.", reason[1], name)
         return
-    if not row["readable"]:
-        yield Finding(
-            "rights", f"The role lacks the right to read {name}.", f"GRANT SELECT ON {name} TO CURRENT_USER;", name
-        )
+    of_rows = list(_row_findings(row, stored_published))
+    yield from of_rows
+    if any(finding.code == "not_streamed" for finding in of_rows):
+        return
     if not row["full_identity"] and not row["identity"]:
         found = identities.get(name, TableIdentity("d", False, ()))
         least = FULL if whole_rows else found.least()
@@ -259,9 +272,20 @@ def _table_findings(
         yield Finding("replica_identity", text, FULL.statement(name), name, fatal=False)
 
 
-def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[str, str | None] | None:
-    """Returns why the change stream does not carry a table's rows (the end of a sentence), and the statement that
-    repairs it."""
+def _row_findings(row: Mapping[str, Any], stored_published: bool) -> Iterator[Finding]:
+    """Yields findings about rows and columns of a table, partitioned or not."""
+    name = row["name"]
+    reason = _why_not_streamed(row, stored_published)
+    if reason is not None:
+        yield Finding("not_streamed", f"{name} {reason[0]}.", reason[1], name)
+    elif not row["readable"]:
+        yield Finding(
+            "rights", f"The role lacks the right to read {name}.", f"GRANT SELECT ON {name} TO CURRENT_USER;", name
+        )
+
+
+def _why_not_ordinary(row: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    """Returns why the table's rows are not in the log under its name (the end of a sentence), and the remedy."""
     name = row["name"]
     if row["kind"] != "r":
         return f"is {_KINDS.get(row['kind'], 'no ordinary table')}: the change stream does not carry its rows", None
@@ -269,6 +293,12 @@ def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[s
         return "is an unlogged or temporary table: its changes are not logged", f"ALTER TABLE {name} SET LOGGED;"
     if row["has_children"]:
         return "has child tables, whose rows its queries return but the stream does not", None
+    return None
+
+
+def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[str, str | None] | None:
+    """Returns why the change stream does not carry a table's rows as its queries return them (the end of a sentence),
+    and the remedy."""
     if row["row_security"]:
         return "has row-level security that hides rows from this role but not from the change stream", (
             "Use a role with BYPASSRLS."
@@ -332,7 +362,7 @@ async def check_schema(
             SchemaNotice(
                 finding.table, finding.reason if finding.fix is None else f"{finding.reason} Run: {finding.fix}"
             )
-            for finding in await check_tables(connection, publication, found, whole_rows=not published)
+            for finding in await check_tables(connection, publication, found, captured=not published)
             if finding.table is not None and finding.code in lost and (finding.fatal or finding.code == "publication")
         ]
     ill = {notice.table for notice in notices}
@@ -370,9 +400,15 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
         if found.file_mark != layout.file_mark:
             changed += _remarked(layout.columns, layout.column_marks, found.columns, found.column_marks)
         changed = tuple(column for column in dict.fromkeys(changed) if not column.startswith(FORMER_COLUMN))
-        if changed:
+        if _partition_ids(found) != _partition_ids(layout):
+            yield SchemaNotice(name, f"Partitions of {name} were created, attached, detached or dropped.")
+        elif changed:
             listed = ", ".join(changed)
             yield SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {listed}.", changed)
+
+
+def _partition_ids(layout: TableLayout) -> set[int] | None:
+    return None if layout.partitions is None else {partition.table_id for partition in layout.partitions}
 
 
 def _remarked(

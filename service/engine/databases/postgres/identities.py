@@ -13,11 +13,13 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
 from cdc.postgres.names import quote_identifier
+from service.engine.databases.postgres.partitions import LEAVES
 from service.engine.upstream.identities import Identity, RowFigures, TableIdentity
 
 #: One row for each index, or for a table without any.
 _INDEXES = """
-SELECT w.name, c.relreplident::text AS kind, x.relname::text AS index, i.indisprimary AS is_primary,
+SELECT w.name, c.relreplident::text AS kind, c.relkind = 'p' AS partitioned,
+       x.relname::text AS index, i.indisprimary AS is_primary,
        i.indisprimary AND NOT i.indimmediate AS deferrable, i.indisvalid AS valid, k.columns,
        i.indisunique AND i.indimmediate AND i.indisvalid AND i.indisready AND NOT i.indisexclusion
            AND i.indpred IS NULL AND i.indexprs IS NULL AND k.not_null AS usable
@@ -35,19 +37,20 @@ ORDER BY w.name, NOT i.indisprimary, i.indnkeyatts, x.relname
 """
 
 #: A value stored out of line counts as its pointer in ``avg_width``; the rest of it is in the TOAST table.
-_FIGURES = """
+_FIGURES = f"""
 SELECT w.name, a.attname::text AS column, s.avg_width * (1 - s.null_frac) AS width,
        a.attstorage IN ('x', 'e') AND a.atttypmod < 0 AS unbounded,
        CASE WHEN c.reltoastrelid = 0 OR pg_relation_size(c.reltoastrelid) = 0 THEN 0
             WHEN c.reltuples > 0 THEN pg_relation_size(c.reltoastrelid) / c.reltuples END AS out_of_line,
-       coalesce(pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid), 0) AS updates_and_deletes,
+       (SELECT coalesce(sum(pg_stat_get_tuples_updated(t.oid) + pg_stat_get_tuples_deleted(t.oid)), 0)::int8
+        FROM (SELECT c.oid UNION ALL SELECT l.oid FROM {LEAVES} l) AS t (oid)) AS updates_and_deletes,
        extract(epoch FROM now() - (
            SELECT d.stats_reset FROM pg_stat_database d WHERE d.datname = current_database()))::float8 AS since_s
 FROM unnest(%s::text[]) AS w (name) JOIN pg_class c ON c.oid = to_regclass(w.name)
      JOIN pg_namespace n ON n.oid = c.relnamespace
      JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      LEFT JOIN pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = a.attname
-                             AND NOT s.inherited
+                             AND s.inherited = (c.relkind = 'p')
 ORDER BY w.name
 """
 
@@ -66,6 +69,7 @@ async def load_identities(connection: AsyncConnection, tables: Iterable[str]) ->
                 known.deferrable or bool(row["deferrable"]),
                 known.possible + usable,
                 known.invalid | {row["index"]} if row["valid"] is False else known.invalid,
+                partitioned=row["partitioned"],
             )
     return found
 

@@ -59,15 +59,19 @@ VERSION = (
 #: A query that runs once is planned for its parameters, unlike lookups.
 _ONCE = "SET TRANSACTION READ ONLY; SET LOCAL plan_cache_mode = auto"
 _TOGETHER = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; {_ONCE}"
-#: Locked relations whose file or name differs from the transaction's snapshot: catalog tables are read at the snapshot,
-#: catalog functions return the current state.
+#: Locked relations whose file, name or partitions differ from the transaction's snapshot: catalog tables are read at
+#: the snapshot, catalog functions return the current state.
 _REPLACED = """
 SELECT count(*) FROM pg_catalog.pg_lock_status() l
      LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid()
   AND (c.oid IS NULL OR (c.relfilenode <> 0 AND c.relfilenode <> pg_catalog.pg_relation_filenode(c.oid))
        OR pg_catalog.format('%I.%I', n.nspname, c.relname)
-          <> (pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, c.oid, 0)).identity)
+          <> (pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, c.oid, 0)).identity
+       OR c.relkind = 'p' AND ARRAY(
+           SELECT i.inhrelid FROM pg_catalog.pg_inherits i
+           WHERE i.inhparent = c.oid AND NOT i.inhdetachpending ORDER BY 1)
+          <> ARRAY(SELECT t.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) t WHERE t.level = 1 ORDER BY 1))
 """
 #: Attempts to run several queries at one snapshot while tables are rewritten.
 _TRIES = 5

@@ -89,7 +89,7 @@ async def _export(connection: AsyncConnection, tables: list[str]) -> NamedSnapsh
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     await connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}")
     for table in tables:
-        await connection.execute(f"LOCK TABLE ONLY {table} IN ACCESS SHARE MODE".encode())
+        await connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
     row = await (await connection.execute(_SNAPSHOT)).fetchone()
     assert row is not None
     version = str(row[1])

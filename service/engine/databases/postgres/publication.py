@@ -12,9 +12,21 @@ import psycopg
 from psycopg import AsyncConnection
 
 from cdc.postgres.names import quote_identifier
+from service.engine.databases.postgres.partitions import published_sql
 from service.engine.upstream.results import UpstreamError
 
 _ATTEMPTS = 5
+#: A partitioned table is published if its partitions are, also later ones.
+_MISSING = """
+SELECT w.name
+FROM pg_catalog.pg_publication p, unnest(%s::text[]) AS w (name)
+     LEFT JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name)
+WHERE p.pubname = %s AND NOT CASE WHEN c.relkind = 'p' THEN {partitioned} ELSE EXISTS (
+    SELECT FROM pg_catalog.pg_publication_tables t
+    WHERE t.pubname = p.pubname
+      AND c.oid = pg_catalog.to_regclass(pg_catalog.format('%%I.%%I', t.schemaname, t.tablename))) END
+ORDER BY 1
+"""
 
 
 async def ensure_published(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[str]:
@@ -54,10 +66,7 @@ async def _needed(connection: AsyncConnection, publication: str, wanted: list[st
     if row[0]:
         return None, []
     found = await connection.execute(
-        "SELECT w.name FROM unnest(%s::text[]) AS w (name) WHERE NOT EXISTS ("
-        " SELECT FROM pg_catalog.pg_publication_tables p WHERE p.pubname = %s AND pg_catalog.to_regclass(w.name) ="
-        " pg_catalog.to_regclass(pg_catalog.format('%%I.%%I', p.schemaname, p.tablename))) ORDER BY 1",
-        [wanted, publication],
+        _MISSING.format(partitioned=published_sql(connection.info.server_version)).encode(), [wanted, publication]
     )
     missing = [name for (name,) in await found.fetchall()]
     if not missing:
@@ -78,5 +87,5 @@ def create_statement(publication: str, tables: Iterable[str], server_version: in
 
 
 def _listed(tables: Iterable[str]) -> str:
-    """Returns table names with ONLY, which excludes partitions and child tables."""
+    """Returns table names with ONLY, which excludes child tables (but not partitions)."""
     return ", ".join(f"ONLY {table}" for table in tables)

@@ -15,13 +15,17 @@ from dataflow.lookups.postgres.lookup import lookup_sql
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation, table_of
 from dataflow.schema import Catalog
+from service.engine.databases.postgres.partitions import LEAVES
 
 #: The planner assumes at least this many pages for a table without statistics (``table_block_relation_estimate_size``),
 #: each with up to a few hundred rows.
 _LEAST_PAGES = 10
-_PAGES = """
-SELECT pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::int8
-FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(%s) AND c.reltuples < 0 AND NOT c.relhassubclass
+_PAGES = f"""
+SELECT sum(pg_catalog.pg_relation_size(t.oid)) / pg_catalog.current_setting('block_size')::int8
+FROM pg_catalog.pg_class c, LATERAL (
+    SELECT c.oid, c.reltuples WHERE NOT c.relhassubclass UNION ALL SELECT l.oid, l.reltuples FROM {LEAVES} l
+) AS t
+WHERE c.oid = pg_catalog.to_regclass(%s) HAVING bool_or(t.reltuples < 0)
 """
 
 

@@ -82,8 +82,10 @@ class PostgresSession:
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Returns findings about tables, except that a table is not published yet, since it can be followed."""
         tables = list(tables)
-        whole_rows = self.whole_rows or self.capture is not None
-        found = await checks.check_tables(self.connection, self.publication, tables, whole_rows=whole_rows)
+        captured = self.capture is not None
+        found = await checks.check_tables(
+            self.connection, self.publication, tables, whole_rows=self.whole_rows, captured=captured
+        )
         found = [finding for finding in found if finding.code != "publication"]
         return found if self.capture is None else found + await self.capture.check_tables(tables)
 
