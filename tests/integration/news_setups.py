@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.fixtures.debezium import Debezium, debezium_of_mariadb, debezium_of_postgres
 from tests.fixtures.kafka import KafkaBroker
 from tests.fixtures.mariadb import MariaDatabase
+from tests.fixtures.partitions import set_random_partitions
 from tests.fixtures.postgres import Database
+from tests.fixtures.seeds import day_seed
 from tests.fixtures.service import RunningService, until
 from tests.integration.news_mariadb import MariaNews
 from tests.integration.news_postgres import PostgresNews
@@ -55,9 +59,11 @@ def all_ready(service: RunningService) -> bool:
 
 @pytest.fixture
 def postgres_direct(database: Database) -> Setup:
-    """Its replication slot."""
+    """Its replication slot; other tables are partitioned each day."""
     news = PostgresNews(database)
     news.create()
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        set_random_partitions(connection, Random(day_seed("news partitions")))
     return Setup(news)
 
 

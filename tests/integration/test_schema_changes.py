@@ -27,6 +27,7 @@ from service.engine.databases.postgres.schema_marks import MARKING
 from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.seeds import day_seed
 from tests.fixtures.service import LIMIT_S, RunningService, alive, process_named, running_service, until
+from tests.integration import partition_forms
 from tests.integration.schema_forms import FORMS, OF_TABLES, UNREAD, Form
 
 pytestmark = pytest.mark.postgres
@@ -199,7 +200,7 @@ def _text(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("marked", "shards", "sample"), [(True, 1, 18), (False, 1, 6), (True, 2, 4)], ids=["marked", "unmarked", "shards"]
+    ("marked", "shards", "sample"), [(True, 1, 20), (False, 1, 8), (True, 2, 5)], ids=["marked", "unmarked", "shards"]
 )
 def test_ddl_under_load(
     postgres_server: EmbeddedPostgres, tmp_path: Path, shards: int, sample: int, *, marked: bool
@@ -208,7 +209,7 @@ def test_ddl_under_load(
     deadline = time.monotonic() + SOAK_S
     for run in count():
         with empty_database(postgres_server) as database:
-            usable = [form for form in FORMS if database.version >= form.since]
+            usable = [form for form in [*FORMS, *partition_forms.FORMS] if database.version >= form.since]
             forms = chance.sample(usable, sample if run or not SOAK_S else len(usable))
             with closing(Site(database, tmp_path / str(run), forms, marked=marked, shards=shards)) as site:
                 site.pass_through()
