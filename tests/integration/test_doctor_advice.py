@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.command.diagnosis import Examination, examine
+from service.engine.upstream.identities import FULL
 from service.settings.stack import load_settings
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import RunningService, command, environment, running_service, until
@@ -182,8 +183,8 @@ SITES = {
     "measures": Site(
         "id int PRIMARY KEY, day int) PARTITION BY RANGE (id",
         "i, i % 10",
-        "SELECT day FROM measures WHERE id = :key",
-        "ttl",
+        "SELECT id FROM measures WHERE day = :key",
+        advice=(FULL.statement("public.measures", partitioned=True),),
         then=("CREATE TABLE measures_1 PARTITION OF measures FOR VALUES FROM (0) TO (100)",),
     ),
     "logs": Site("id int PRIMARY KEY", "i", "SELECT id FROM logs WHERE id = :key", "ttl"),
@@ -253,7 +254,6 @@ def test_the_advice_is_the_least_that_serves_the_views(site: Database, tmp_path:
     assert advice(found, fatal=True) == {f"public.{t}": (each.repair,) for t, each in SITES.items() if each.repair}
     assert advice(found, fatal=False) == wanted
     assert {each.table: each.reason.rpartition(": ")[2] for each in found.findings if each.code == "not_streamed"} == {
-        "public.measures": "of_measures.",
         "public.logs": "of_logs.",
     }
     assert [each.code for each in found.findings if each.fatal] == ["replica_identity"] * 6
