@@ -140,8 +140,9 @@ def test_those_who_ask_at_the_same_time_are_not_taken_for_it(database: Database)
     database.execute("ROLLBACK PREPARED 'forgotten'")
 
 
-def test_a_worker_of_logical_replication_may_commit_while_it_is_idle() -> None:
+def test_a_worker_of_logical_replication_may_commit_while_it_is_idle(database: Database) -> None:
     """Such a worker is "idle in transaction" between the pieces of a transaction that it applies."""
+    database.require(17, "the setting by which any transaction is streamed")
     streaming = {"logical_decoding_work_mem": "64kB", "debug_logical_replication_streaming": "immediate"}
     publisher = start_server(streaming)
     subscriber = start_server({"synchronous_standby_names": "nobody"})
