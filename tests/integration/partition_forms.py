@@ -14,6 +14,8 @@ _TABLE = (
     "INSERT INTO {s}.t VALUES (1, 'one', 1.25), (2, 'two', 2.50)",
 )
 _VIEWS = {**VIEWS, "total": "SELECT count(*) AS c, sum(n) AS s, min(a) AS a FROM {s}.t WHERE id >= :id"}
+#: A view of a partition beside those of its table.
+_VIEWS_OF_BOTH = {**_VIEWS, "leaf": "SELECT id, a, n FROM {s}.high WHERE id = :id"}
 _DETACH = "ALTER TABLE {s}.t DETACH PARTITION {s}.high"
 _TREE = (
     "CREATE TABLE {s}.tree (LIKE {s}.t INCLUDING ALL) PARTITION BY LIST (id)",
@@ -22,8 +24,8 @@ _TREE = (
 )
 
 
-def _form(name: str, *ddl: str, then: str | None = CHANGE) -> Form:
-    return Form(name, ddl, _TABLE, tuple(_VIEWS.items()), then)
+def _form(name: str, *ddl: str, then: str | None = CHANGE, views: dict[str, str] = _VIEWS) -> Form:
+    return Form(name, ddl, _TABLE, tuple(views.items()), then)
 
 
 FORMS = [
@@ -39,6 +41,19 @@ FORMS = [
     ),
     _form("detach a partition", _DETACH, "UPDATE {s}.high SET a = 'apart'"),
     _form("detach a partition concurrently", f"{_DETACH} CONCURRENTLY", "UPDATE {s}.high SET a = 'apart'"),
+    _form(
+        "detach a partition that is read by itself, too",
+        "UPDATE {s}.t SET a = a || '?'",
+        _DETACH,
+        "UPDATE {s}.high SET a = 'apart'",
+        views=_VIEWS_OF_BOTH,
+    ),
+    _form(
+        "truncate a partition that is read by itself, too",
+        "TRUNCATE {s}.high",
+        "INSERT INTO {s}.high (id, a) VALUES (2, 'again')",
+        views=_VIEWS_OF_BOTH,
+    ),
     _form("drop a partition", "DROP TABLE {s}.high"),
     _form("truncate a partition", "TRUNCATE {s}.high", then="INSERT INTO {s}.t VALUES (2, 'again', 2)"),
     _form("truncate all partitions", "TRUNCATE {s}.t", then="INSERT INTO {s}.t VALUES (2, 'again', 2)"),
