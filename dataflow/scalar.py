@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass
 
+from dataflow.cached_hash import CachedHash, cached_hash
 from dataflow.schema import SqlType
 from dataflow.types import Value
 
@@ -24,8 +25,9 @@ class Literal:
     type: SqlType
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(CachedHash):
     """A pure function or operator of the list in `evaluate`, by its canonical name (``=``, ``and``, ``coalesce``)."""
 
     function: str

@@ -24,6 +24,7 @@ incrementally (`plan.refresh`).
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dataflow.cached_hash import CachedHash, cached_hash
 from dataflow.plan.clock_bounds import ClockBound
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import SqlType
@@ -38,8 +39,9 @@ class ChainParameters:
     types: tuple[SqlType, ...]
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(CachedHash):
     """Filter and projection over one base table.
 
     With `parameters` it is *parametric*: its rows are those of the table, once for each *active tuple* of the
@@ -114,8 +116,9 @@ class AggregateCall:
     keeps: Scalar | None = None
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(CachedHash):
     """GROUP BY. Its columns are the group columns, then one for each call.
 
     `scalar`: SQL without GROUP BY; the group columns are then the view's parameters, and a covered key of all group
@@ -155,8 +158,9 @@ class BlockInput:
     on: Scalar | None = None
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(CachedHash):
     """An n-way join, then filter and projection over the inputs' columns, concatenated in input order.
 
     Columns of an unmatched left input are NULL.
@@ -167,8 +171,9 @@ class Block:
     columns: tuple[Scalar, ...]
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class Union:
+class Union(CachedHash):
     """UNION ALL. All inputs have as many columns, of the same types; the n-th column is made of the n-ths."""
 
     inputs: tuple["Source", ...]
@@ -214,8 +219,9 @@ class WindowCall:
     keeps: Scalar | None = None
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(CachedHash):
     """The input's columns, then one for each call; all calls have the same PARTITION BY. () is one partition of all."""
 
     input: "Source"
@@ -223,8 +229,9 @@ class Window:
     calls: tuple[WindowCall, ...]
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(CachedHash):
     """The input's first rows in each partition: LIMIT in a derived table or LATERAL, DISTINCT ON."""
 
     input: "Source"
@@ -281,8 +288,9 @@ class OutputColumn:
     column: int
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
-class View:
+class View(CachedHash):
     """A registered view: its relation, parameters, what readers see and in which order."""
 
     name: str

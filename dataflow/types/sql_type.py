@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dataflow.cached_hash import CachedHash, cached_hash
 from dataflow.collations import Collation
 from dataflow.types.arrays import array, array_json
 from dataflow.types.registry import rules_of
@@ -16,13 +17,14 @@ from dataflow.types.rules import OrderForm, OrderText, TextForm, TypeRules, Valu
 F = TypeVar("F")
 
 
-class _Resolved:
+class _Resolved(CachedHash):
     """The rules of a type, once they were asked for; no part of its value."""
 
     __slots__ = ("_rules",)
     _rules: TypeRules
 
 
+@cached_hash
 @dataclass(frozen=True, slots=True)
 class SqlType(_Resolved):
     """A type of the upstream, with everything that equality and order of its values depend on."""
