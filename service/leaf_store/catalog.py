@@ -289,14 +289,17 @@ def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInf
             yield ParameterInfo(name, _INT8, role)
 
 
-def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
-    """Return the types in a catalog's record."""
-    for view in views:
-        yield from (parameter.type for parameter in view.parameters)
-        yield from (column.type for column in view.columns)
-        yield from (column.type for column in view.storage)
-        for bound in view.clock + view.clock_keys:
-            yield from (bound.type, *types_in(bound.value))
+def collations_of(view: ViewInfo) -> set[Collation]:
+    """Return the collations in a view's part of the catalog's record."""
+    return {sql_type.weights for sql_type in _types_of(view) if sql_type.weights is not None}
+
+
+def _types_of(view: ViewInfo) -> Iterator[SqlType]:
+    yield from (parameter.type for parameter in view.parameters)
+    yield from (column.type for column in view.columns)
+    yield from (column.type for column in view.storage)
+    for bound in view.clock + view.clock_keys:
+        yield from (bound.type, *types_in(bound.value))
 
 
 def dump_view(view: ViewInfo, digest: Callable[[Collation], str]) -> bytes:

@@ -8,11 +8,10 @@ Not here: the catalog's own record (`catalog`).
 """
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Mapping
 from hashlib import blake2b
 
 from dataflow.collations import Collation
-from dataflow.schema import SqlType
 from service.leaf_store.layout import COLLATION_HEAD
 from service.leaf_store.transaction import LeafTransaction
 
@@ -34,17 +33,12 @@ class StoredCollations:
         """Forget the committed records: the store is empty."""
         self._stored.clear()
 
-    def put(self, txn: LeafTransaction, types: Iterable[SqlType]) -> set[str]:
-        """Put the missing records of the types' collations; return the digests of all that are needed."""
-        collations = {t.weights.name: t.weights for t in types if t.weights is not None}
-        digests = set()
-        for collation in collations.values():
-            digest = self.digest(collation)
-            digests.add(digest)
-            if digest not in self._stored:
-                record = self._records.get(digest) or _record(collation)
-                txn.put(COLLATION_HEAD + digest.encode(), record)
-        return digests
+    def put(self, txn: LeafTransaction, collations: Mapping[str, Collation]) -> set[str]:
+        """Put the missing records of collations, by their digests; return all of these."""
+        for digest in collations.keys() - self._stored:
+            record = self._records.get(digest) or _record(collations[digest])
+            txn.put(COLLATION_HEAD + digest.encode(), record)
+        return set(collations)
 
     def stored(self, digests: set[str]) -> None:
         """Note that records of `put` are committed."""

@@ -11,14 +11,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import lmdb
 
+from dataflow.collations import Collation
 from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
 from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import PageWindow, StoredAnswer
-from service.leaf_store.catalog import ViewInfo, describe, dump_view, join_catalog, types_of
+from service.leaf_store.catalog import ViewInfo, collations_of, describe, dump_view, join_catalog
 from service.leaf_store.collations import StoredCollations
 from service.leaf_store.commit import Commit
 from service.leaf_store.encoder import ViewEncoder
@@ -31,6 +33,14 @@ from service.leaf_store.transaction import begin
 
 #: Commits between checks for slots of dead readers, whose old pages cannot be reused.
 _COMMITS_PER_READER_CHECK = 4096
+
+
+class _ViewRecord(NamedTuple):
+    """A view's part of the catalog, the view that it was written from, and its collations by digest."""
+
+    info: ViewInfo
+    body: bytes
+    collations: tuple[tuple[str, Collation], ...]
 
 
 class LeafWriter:
@@ -62,7 +72,7 @@ class LeafWriter:
         self._collations = StoredCollations()
         self._encoders: dict[ViewId, ViewEncoder] = {}
         self._views: dict[ViewId, ViewInfo] = {}
-        self._records: dict[ViewId, tuple[ViewInfo, bytes]] = {}
+        self._records: dict[ViewId, _ViewRecord] = {}
         self._bytes: defaultdict[ViewId, int] = defaultdict(int)
         #: Views with a row that cannot be encoded; they have no records until they are dropped.
         self._failed: dict[ViewId, Exception] = {}
@@ -209,8 +219,9 @@ class LeafWriter:
                         commit.apply(effect)
                     written: set[str] = set()
                     if changed:
-                        written = self._collations.put(txn, types_of(views))
-                        txn.put(CATALOG_KEY, join_catalog(map(self._record, views)))
+                        records = [self._record(info) for info in views]
+                        written = self._collations.put(txn, dict(c for r in records for c in r.collations))
+                        txn.put(CATALOG_KEY, join_catalog(record.body for record in records))
                         txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
                     txn.put(META_KEY, META.pack(position, at_ms, version, one_by_one) + self._epoch.encode())
                 break
@@ -227,12 +238,14 @@ class LeafWriter:
         self._settle(grown, dropped)
         return failed
 
-    def _record(self, info: ViewInfo) -> bytes:
+    def _record(self, info: ViewInfo) -> _ViewRecord:
         """Return a view's part of the catalog, cached: a change of one view writes the parts of all."""
         known = self._records.get(info.id)
-        if known is None or known[0] is not info:
-            known = self._records[info.id] = info, dump_view(info, self._collations.digest)
-        return known[1]
+        if known is None or known.info is not info:
+            digest = self._collations.digest
+            collations = tuple((digest(collation), collation) for collation in collations_of(info))
+            known = self._records[info.id] = _ViewRecord(info, dump_view(info, digest), collations)
+        return known
 
     def _settle(self, grown: dict[ViewId, int], dropped: list[ViewId]) -> None:
         """Update the state after a successful commit."""
