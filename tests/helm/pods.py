@@ -18,6 +18,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.fixtures.forks import start
 from tests.fixtures.service import HTTP, command
 from tests.helm.charts import Object, Rendered
 from tests.tidy.sources import ROOT
@@ -114,7 +115,7 @@ class Pod:
             folder.mkdir(parents=True, exist_ok=True)
             self._fill(folder, self.cluster.files(self._volumes[mount["name"]]))
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = start(
                 command(*(self._here(word) for word in self.container["args"])),
                 env=self._environment(),
                 cwd=self.root,

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import pytest
 
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import RunningService, command, environment, running_service, until
+from tests.fixtures.service import RunningService, running_service, until, upquery
 
 LIMIT_S = 120.0
 #: Of a writer, behind each of its transactions.
@@ -165,28 +164,14 @@ def test_nothing_differs_under_writes(service: RunningService, module_database: 
 @pytest.mark.postgres
 def test_what_is_wrong_is_found(service: RunningService) -> None:
     assert tamper(service, b'"story 57"', b'"story 75"') >= 2
-    done = subprocess.run(
-        command("audit", "--admin", service.admin, "--json", "--view", "story", "--view", "some"),
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = upquery("audit", "--admin", service.admin, "--json", "--view", "story", "--view", "some")
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert sorted((d["view"], d["key"]) for d in found["differences"]) == [("some", ["57"]), ("story", ["57"])]
     (story,) = [d for d in found["differences"] if d["view"] == "story"]
     assert "story 57" in story["missing"][0]
     assert "story 75" in story["extra"][0]
-    said = subprocess.run(
-        command("audit", "--admin", service.admin, "--view", "story"),
-        capture_output=True,
-        text=True,
-        env=environment(COLUMNS="150"),
-        timeout=LIMIT_S,
-        check=False,
-    )
+    said = upquery("audit", "--admin", service.admin, "--view", "story")
     assert said.returncode == 1
     assert "story 75" in said.stdout
     service.call("POST", "/v1/evict", json={"view": "story"}).raise_for_status()
@@ -197,14 +182,7 @@ def test_what_is_wrong_is_found(service: RunningService) -> None:
 def test_what_cannot_be_audited_is_refused(service: RunningService) -> None:
     assert service.call("POST", "/v1/audit", json={"views": ["nothing"]}).status_code == 404
     assert service.call("POST", "/v1/audit", json={"way": "sideways"}).status_code == 422
-    done = subprocess.run(
-        command("audit", "--admin", service.admin, "--sample", "0"),
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = upquery("audit", "--admin", service.admin, "--sample", "0")
     assert done.returncode == 2
 
 

@@ -1,6 +1,5 @@
 """``upquery doctor`` over tables with identities of every kind: its advice, and the effect of following it."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from service.command.diagnosis import Examination, examine
 from service.engine.upstream.identities import FULL
 from service.settings.stack import load_settings
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import RunningService, command, environment, running_service, until
+from tests.fixtures.service import RunningService, running_service, until, upquery
 from tests.fixtures.streams import run
 
 pytestmark = pytest.mark.postgres
@@ -258,9 +257,7 @@ def test_the_advice_is_the_least_that_serves_the_views(site: Database, tmp_path:
     }
     assert [each.code for each in found.findings if each.fatal] == ["replica_identity"] * 6
 
-    fixed = subprocess.run(
-        command("doctor", "--fix", "--config", str(config)), capture_output=True, text=True, env=environment()
-    )
+    fixed = upquery("doctor", "--fix", "--config", str(config))
     assert fixed.returncode == 0, fixed.stdout + fixed.stderr
     found = findings(config)
     assert (advice(found, fatal=True), advice(found, fatal=False)) == ({}, wanted)

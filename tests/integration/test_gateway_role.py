@@ -48,7 +48,7 @@ def pods(stories: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def gateway(pods: list[RunningService], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
-    with running_gateway(tmp_path_factory.mktemp("gateway"), [[pod] for pod in pods]) as running:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), [[pod] for pod in pods], cold=True) as running:
         yield running
 
 

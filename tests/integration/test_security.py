@@ -12,7 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from service.worker.reads.part import PART, read_part
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import LIMIT_S, command, environment, until
+from tests.fixtures.service import LIMIT_S, until, upquery
 from tests.integration.guarded import (
     ALICES,
     BOBS,
@@ -251,20 +251,13 @@ def test_answers_by_claims_are_not_for_shared_caches(guarded: Guarded) -> None:
 def test_the_command_line_sends_a_token(guarded: Guarded) -> None:
     urls = {"UPQUERY_URL": guarded.service.http, "UPQUERY_ADMIN_URL": guarded.service.admin}
 
-    def upquery(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command("view", *arguments, "--json"),
-            capture_output=True,
-            text=True,
-            env=environment(**urls, **variables),
-            timeout=60,
-            check=False,
-        )
+    def view(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return upquery("view", *arguments, "--json", **urls, **variables)
 
-    got = upquery("get", "story", "id=1", UPQUERY_TOKEN=TOKENS["web"] + "\n")
+    got = view("get", "story", "id=1", UPQUERY_TOKEN=TOKENS["web"] + "\n")
     assert json.loads(got.stdout)["rows"] == [{"id": 1, "title": "title 1"}]
-    assert upquery("list", "--token", TOKENS["admin"]).returncode == 0
-    bad = upquery("list", "--token", f"{TOKENS['admin']}\n{TOKENS['web']}")
+    assert view("list", "--token", TOKENS["admin"]).returncode == 0
+    bad = view("list", "--token", f"{TOKENS['admin']}\n{TOKENS['web']}")
     assert (bad.returncode, TOKENS["admin"] in bad.stdout + bad.stderr) == (1, False)
 
 

@@ -34,9 +34,8 @@ def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
         f"INSERT INTO votes SELECT i, j FROM generate_series(1, {STORIES}) i, generate_series(1, 3) j",
         "ANALYZE",
     )
-    with running_service(
-        tmp_path / "service", database.url, {"story": STORY}, engine={"memory": BUDGET}, cdc={"schema_check_s": 60}
-    ) as running:
+    sections: dict[str, Any] = {"engine": {"memory": BUDGET}, "cdc": {"schema_check_s": 60}}
+    with running_service(tmp_path / "service", database.url, {"story": STORY}, cold=True, **sections) as running:
         yield running
 
 

@@ -149,7 +149,7 @@ def test_a_server_elsewhere_that_is_not_verified_is_in_the_log(database: Databas
 def test_a_broken_view_does_not_keep_the_others_away(database: Database, tmp_path: Path) -> None:
     database.execute("CREATE TABLE stories (id int PRIMARY KEY)", "ALTER TABLE stories REPLICA IDENTITY FULL")
     views = {"story": STORY, "wrong": "SELECT id FROM nowhere WHERE id = :id"}
-    service = RunningService(tmp_path, database.url, views)
+    service = RunningService(tmp_path, database.url, views, cold=True)
     try:
         service.start()
         assert service.rows("story", id=1) == []

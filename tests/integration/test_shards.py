@@ -73,7 +73,8 @@ def shared_database(postgres_server: EmbeddedPostgres) -> Iterator[Database]:
 def shared_service(shared_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     directory = tmp_path_factory.mktemp("shards")
     sections: dict[str, Any] = {**SHARDS, "adhoc": {"enabled": True}, "access_log": {"path": str(directory / "reads")}}
-    with running_service(directory / "service", shared_database.url, {"story": STORY} | WHOLE, **sections) as running:
+    views = {"story": STORY} | WHOLE
+    with running_service(directory / "service", shared_database.url, views, cold=True, **sections) as running:
         until(lambda: all(view["status"] == "ready" for view in views_of(running)))
         yield running
 

@@ -12,7 +12,8 @@ from load.subscribers import boards
 from load.subscribers.rows import version_order
 from load.subscribers.stream import EventSource
 from service.demo.postgres_server import EmbeddedPostgres
-from tests.fixtures.service import LIMIT_S, command, environment
+from tests.fixtures.forks import start
+from tests.fixtures.service import LIMIT_S, command, environment, upquery
 from tests.integration.subscribers import (
     BOARDS,
     VIEWS,
@@ -232,7 +233,7 @@ def test_what_is_counted(place: Place) -> None:
 
 
 def test_the_command_follows_a_view(place: Place) -> None:
-    watching = subprocess.Popen(
+    watching = start(
         command("view", "watch", "board", "board=3", "--events", "3", "--json", "--url", place.service.http),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -254,13 +255,6 @@ def test_the_command_says_what_is_wrong(place: Place) -> None:
         (("board", "bored=3"), 1, "parameter 'bored'"),
         (("board", "3"), 2, "key=value"),
     ):
-        done = subprocess.run(
-            command("view", "watch", *arguments, "--url", place.service.http),
-            capture_output=True,
-            text=True,
-            env=environment(),
-            timeout=LIMIT_S,
-            check=False,
-        )
+        done = upquery("view", "watch", *arguments, "--url", place.service.http)
         assert done.returncode == code
         assert said in done.stderr

@@ -13,7 +13,7 @@ from service.command.diagnosis import Examination, examine
 from service.engine.upstream.results import Finding
 from service.settings.stack import load_settings
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import command, environment, until
+from tests.fixtures.service import until, upquery
 from tests.fixtures.streams import run
 
 pytestmark = pytest.mark.postgres
@@ -26,9 +26,7 @@ WRONG = VIEW.format(name="wrong", sql="SELECT nothing FROM stories")
 
 def doctor(database: Database, directory: Path, views: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     config = str(configuration(database, directory, views))
-    return subprocess.run(
-        command("doctor", "--config", config, *arguments), capture_output=True, text=True, env=environment()
-    )
+    return upquery("doctor", "--config", config, *arguments)
 
 
 def configuration(database: Database, directory: Path, views: str) -> Path:
@@ -212,7 +210,7 @@ def test_a_server_elsewhere_that_is_not_verified_is_a_warning(stories: Database,
 def test_a_database_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     config = tmp_path / "upquery.toml"
     config.write_text('[upstream]\nurl = "postgresql://u:hushhush@127.0.0.1:1/x"\n')
-    said = subprocess.run(command("doctor", "--config", str(config)), capture_output=True, text=True, env=environment())
+    said = upquery("doctor", "--config", str(config), cold=True)
     assert said.returncode == 1
     assert "hushhush" not in said.stdout + said.stderr
     assert "fatal" in said.stdout

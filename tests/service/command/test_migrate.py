@@ -12,7 +12,7 @@ import pytest
 from service.migration.script import SYNTAXES, Script, ScriptError
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database, empty_database
-from tests.fixtures.service import command, environment, running_service
+from tests.fixtures.service import running_service, upquery
 
 TABLE = (
     "CREATE TABLE t (id int PRIMARY KEY, name varchar(40) NOT NULL, kind varchar(9), small int, extra text)",
@@ -38,7 +38,13 @@ STATE = (
 
 
 def migrate(
-    url: str, directory: Path, migration: str, *arguments: str, views: Mapping[str, str] = VIEWS, settings: str = ""
+    url: str,
+    directory: Path,
+    migration: str,
+    *arguments: str,
+    views: Mapping[str, str] = VIEWS,
+    settings: str = "",
+    cold: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     config, file = directory / "upquery.toml", directory / "migration.sql"
     written = [f'[[views]]\nname = "{name}"\nsql = """{sql}"""\n' for name, sql in views.items()]
@@ -46,12 +52,7 @@ def migrate(
         f'[upstream]\nurl = "{url}"\n[state]\ndirectory = "{directory}/state"\n{settings}{"".join(written)}'
     )
     file.write_text(migration)
-    return subprocess.run(
-        command("migrate", "check", str(file), "--config", str(config), *arguments),
-        capture_output=True,
-        text=True,
-        env=environment(COLUMNS="200"),
-    )
+    return upquery("migrate", "check", str(file), "--config", str(config), *arguments, cold=cold)
 
 
 def predicted(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def test_effects_of_a_migration(table: Database, tmp_path: Path, migration: str,
 
 @pytest.mark.postgres
 def test_a_broken_view_names_its_column(table: Database, tmp_path: Path) -> None:
-    done = migrate(table.url, tmp_path, "ALTER TABLE t DROP COLUMN small", "--json")
+    done = migrate(table.url, tmp_path, "ALTER TABLE t DROP COLUMN small", "--json", cold=True)
     assert done.returncode == 1
     found = json.loads(done.stdout)
     (view,) = (each for each in found["views"] if each["effect"] == "breaks")
@@ -227,7 +228,7 @@ def test_reads_of_a_running_service(table: Database, tmp_path: Path) -> None:
 def test_mariadb_needs_a_copy(mariadb: MariaDatabase, tmp_path: Path) -> None:
     create = "CREATE TABLE {}t (id int PRIMARY KEY, name varchar(40) NOT NULL, kind varchar(9), small int, extra text)"
     mariadb.execute(create.format(""))
-    done = migrate(mariadb.url, tmp_path, "ALTER TABLE t DROP small")
+    done = migrate(mariadb.url, tmp_path, "ALTER TABLE t DROP small", cold=True)
     assert done.returncode == 2
     assert "--on-copy" in done.stderr
     scratch = f"{mariadb.name}_copy"

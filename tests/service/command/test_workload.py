@@ -1,7 +1,6 @@
 """``upquery workload`` against a running service, and what it says of files that are none."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import httpx
 import pytest
 
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import command, environment, running_service
+from tests.fixtures.service import running_service, upquery
 
 STORY = "SELECT id, title FROM stories WHERE id = :id"
 MODEL: dict[str, Any] = {
@@ -18,17 +17,6 @@ MODEL: dict[str, Any] = {
     "lines": 7,
     "views": {"story": {"pin": [["1"]], "prewarm": [["2"], ["3"]], "budget_bytes": 10, "keys": 3}},
 }
-
-
-def upquery(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command("workload", *arguments),
-        capture_output=True,
-        text=True,
-        env=environment(COLUMNS="200"),
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.mark.postgres
@@ -41,14 +29,14 @@ def test_a_model_is_applied(database: Database, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(MODEL))
     with running_service(tmp_path / "service", database.url, {"story": STORY}) as service:
-        done = upquery("apply", str(path), "--admin", service.admin, "--json")
+        done = upquery("workload", "apply", str(path), "--admin", service.admin, "--json")
         assert done.returncode == 0, done.stderr
         (story,) = json.loads(done.stdout)["views"]
         assert (story["view"], story["pinned"], story["prewarm"]) == ("story", 1, 2)
         assert httpx.get(f"{service.admin}/v1/workload").json()["applied"]
         for change, code in (({"format": 3}, "invalid_request"), ({"views": {"nothing": {}}}, "view_not_found")):
             path.write_text(json.dumps({**MODEL, **change}))
-            refused = upquery("apply", str(path), "--admin", service.admin, "--json")
+            refused = upquery("workload", "apply", str(path), "--admin", service.admin, "--json")
             assert refused.returncode == 1
             assert json.loads(refused.stdout)["code"] == code
         assert httpx.delete(f"{service.admin}/v1/workload").status_code == 204
@@ -62,7 +50,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (("apply", str(tmp_path / "foreign.json")), "is not a workload model"),
         (("report", "--log", str(tmp_path / "log")), "no finished file"),
     ):
-        refused = upquery(*arguments)
+        refused = upquery("workload", *arguments)
         assert refused.returncode == 1
         assert text in refused.stderr
         assert "Traceback" not in refused.stderr
