@@ -17,7 +17,7 @@ from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import array_operations, arrays, comparison, json_constructors, logic, mysql_numbers
+from dataflow.functions import array_operations, arrays, comparison, json_constructors, logic, mysql_json, mysql_numbers
 from dataflow.functions.casts import cast_function
 from dataflow.functions.compiler import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
@@ -33,6 +33,7 @@ from dataflow.memo import remembered
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
+from dataflow.types.documents import MARIADB_JSON
 
 _TABLES = (NUMBERS, TEXTS, PATTERNS, DATES, JSON)
 #: Every plain function of PostgreSQL: all its overloads upstream, on types that we know.
@@ -40,7 +41,12 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     name: tuple(s for table in _TABLES for s in table.get(name, ())) for name in {n for t in _TABLES for n in t}
 }
 #: Those of MariaDB and MySQL, by their names in capitals.
-MYSQL_SIGNATURES: dict[str, tuple[Signature, ...]] = {**MYSQL_TEXTS, **MYSQL_MOMENTS, **mysql_numbers.MYSQL_NUMBERS}
+MYSQL_SIGNATURES: dict[str, tuple[Signature, ...]] = {
+    **MYSQL_TEXTS,
+    **MYSQL_MOMENTS,
+    **mysql_numbers.MYSQL_NUMBERS,
+    **mysql_json.MYSQL_JSON,
+}
 
 
 def compile_scalar(expression: Scalar) -> Function:
@@ -92,8 +98,8 @@ def _plain_function(call: Call) -> Callable[..., Value]:
 
 
 def _as_text(name: str) -> str:
-    """``varchar`` and ``name`` are what ``text`` is, to a function."""
-    return "text" if name in ("varchar", "name") else name
+    """``varchar``, ``name`` and ``json`` of MariaDB are what ``text`` is, to a function."""
+    return "text" if name in ("varchar", "name", MARIADB_JSON) else name
 
 
 def _strict(function: Callable[..., Value], parts: Sequence[Function]) -> Function:
@@ -218,6 +224,7 @@ _COMPILERS: dict[str, Compiler] = {
     **json_constructors.COMPILERS,
     **array_operations.COMPILERS,
     **mysql_numbers.COMPILERS,
+    **mysql_json.COMPILERS,
     "like": _like,
     "cast": _cast,
     "collate": _collate,

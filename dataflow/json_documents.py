@@ -241,6 +241,15 @@ _CHECKING = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_c
 _STRICT = JSONDecoder(parse_float=_read_number, parse_int=_read_number, parse_constant=_refuse_constant)
 
 
+def is_json(text: str) -> bool:
+    """Return whether a text of any length is JSON."""
+    try:
+        decode(_CHECKING, text)
+    except ValueError:
+        return False
+    return True
+
+
 def checked(text: str) -> str:
     """A cast to json: the text, if it is JSON. Its numbers may be of any size."""
     _parsed(text, _CHECKING)

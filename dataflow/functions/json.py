@@ -58,31 +58,35 @@ def _value_end(text: str, position: int) -> int:
 
 def _field(text: str, name: str) -> str | None:
     """The text of an object's field: of the last one of that name."""
-    found = _fields(text, name)
+    found = fields(text, name)
     return found[-1] if found else None
 
 
-def _fields(text: str, name: str) -> list[str]:
+def fields(text: str, name: str) -> list[str]:
     """The texts of an object's fields of that name: to json there may be several."""
+    return [value for key, value in members(text) if string_text(key) == name]
+
+
+def members(text: str) -> list[tuple[str, str]]:
+    """The names of an object's fields, with their quotes, and the fields' texts; none if it is no object."""
     position = _skip(bounds.bounded_parts(text), 0)
-    found: list[str] = []
+    found: list[tuple[str, str]] = []
     if text[position] != "{":
         return found
     position = _skip(text, position + 1)
     while text[position] != "}":
         end = _value_end(text, position)
-        key = string_text(text[position:end])
+        key = text[position:end]
         start = _skip(text, _skip(text, end) + 1)
         end = _value_end(text, start)
-        if key == name:
-            found.append(text[start:end])
+        found.append((key, text[start:end]))
         position = _skip(text, end)
         if text[position] == ",":
             position = _skip(text, position + 1)
     return found
 
 
-def _elements(text: str) -> list[str] | None:
+def elements(text: str) -> list[str] | None:
     """The texts of an array's elements; None if it is none."""
     position = _skip(bounds.bounded_parts(text), 0)
     if text[position] != "[":
@@ -99,12 +103,12 @@ def _elements(text: str) -> list[str] | None:
 
 
 def _element(text: str, index: str) -> str | None:
-    elements = _elements(text)
-    if elements is None:
+    found = elements(text)
+    if found is None:
         return None
     place = int(index)
-    place += len(elements) if place < 0 else 0
-    return elements[place] if 0 <= place < len(elements) else None
+    place += len(found) if place < 0 else 0
+    return found[place] if 0 <= place < len(found) else None
 
 
 def _scalar_element(text: str, index: str) -> str | None:
@@ -140,7 +144,7 @@ def _at(text: str, steps: list[str]) -> str | None:
         if looked_through > _MAX_STEPS:
             raise EvaluationError("not computed: a path that deep into a document that long")
         if found[0] == "{":
-            waiting += [(field, number + 1) for field in _fields(found, step)]
+            waiting += [(field, number + 1) for field in fields(found, step)]
         elif found[0] == "[" and _INDEX.fullmatch(step) and -_INT4 <= int(step) < _INT4:
             element = _element(found, step)
             if element is not None:
@@ -185,10 +189,10 @@ def _textual(function: Callable[[str, str], str | None]) -> Callable[[str, str],
 
 
 def _array_length(text: str) -> str:
-    elements = _elements(text)
-    if elements is None:
+    found = elements(text)
+    if found is None:
         raise EvaluationError("cannot get array length of a non-array")
-    return str(len(elements))
+    return str(len(found))
 
 
 _TYPES = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}

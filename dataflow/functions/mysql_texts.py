@@ -7,6 +7,7 @@ Not here: upper and lower case (`texts`), CONCAT (`logic`), LIKE (`like`).
 from dataflow.bounds import bounded
 from dataflow.errors import EvaluationError
 from dataflow.functions.signature import Table, signature
+from dataflow.types.documents import MARIADB_DOCUMENT
 
 #: The default of MariaDB's ``group_concat_max_len``.
 _MAX_CONCATENATED = 2**20
@@ -60,7 +61,10 @@ def _concatenated(text: str) -> str:
 
 
 MYSQL_TEXTS: Table = {
-    "GROUP_CONCAT": (signature("text", "text", _concatenated),),
+    "GROUP_CONCAT": (
+        signature("text", "text", _concatenated),
+        signature(MARIADB_DOCUMENT, MARIADB_DOCUMENT, _concatenated),
+    ),
     "LEFT": (signature("text int8", "text", _left),),
     "RIGHT": (signature("text int8", "text", _right),),
     "SUBSTRING": (

@@ -15,7 +15,7 @@ from sys import getsizeof
 
 from dataflow.bounds import bounded
 from dataflow.errors import EvaluationError
-from dataflow.functions import arrays
+from dataflow.functions import arrays, mysql_json
 from dataflow.functions.json_constructors import json_key, json_text, jsonb_object, jsonb_text, plain
 from dataflow.json_documents import quoted
 from dataflow.ops.aggregate_ordered_sets import mode, percentile_cont, percentile_disc
@@ -34,6 +34,7 @@ Printer = Callable[[Sequence[Row]], Value]
 _SKIPPING_NULLS = frozenset(
     {
         AggregateFunction.STRING_AGG,
+        AggregateFunction.JSON_OBJECTAGG,
         AggregateFunction.PERCENTILE_CONT,
         AggregateFunction.PERCENTILE_DISC,
         AggregateFunction.MODE,
@@ -180,6 +181,12 @@ def _printer(call: AggregateCall, others: list[int]) -> Printer:
             return _json_object(argument, call.others[0].type, others[0])
         case AggregateFunction.JSONB_OBJECT_AGG:
             return _jsonb_object(argument, call.others[0].type, others[0])
+        case AggregateFunction.JSON_ARRAYAGG:
+            element = mysql_json.element(argument)
+            return lambda rows: mysql_json.array_of([element(row[0]) for row in rows])
+        case AggregateFunction.JSON_OBJECTAGG:
+            value = mysql_json.element(call.others[0].type)
+            return lambda rows: mysql_json.object_of([(row[0] or "", value(row[others[0]])) for row in rows])
         case AggregateFunction.PERCENTILE_CONT:
             return percentile_cont(_fraction(call))
         case AggregateFunction.PERCENTILE_DISC:

@@ -48,6 +48,8 @@ def state_of(call: AggregateCall) -> CallState:
             | AggregateFunction.JSONB_AGG
             | AggregateFunction.JSON_OBJECT_AGG
             | AggregateFunction.JSONB_OBJECT_AGG
+            | AggregateFunction.JSON_ARRAYAGG
+            | AggregateFunction.JSON_OBJECTAGG
             | AggregateFunction.PERCENTILE_CONT
             | AggregateFunction.PERCENTILE_DISC
             | AggregateFunction.MODE

@@ -78,6 +78,9 @@ class AggregateFunction(StrEnum):
     JSONB_AGG = "jsonb_agg"
     JSON_OBJECT_AGG = "json_object_agg"
     JSONB_OBJECT_AGG = "jsonb_object_agg"
+    #: MariaDB's.
+    JSON_ARRAYAGG = "json_arrayagg"
+    JSON_OBJECTAGG = "json_objectagg"
     PERCENTILE_CONT = "percentile_cont"
     PERCENTILE_DISC = "percentile_disc"
     MODE = "mode"

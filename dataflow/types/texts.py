@@ -47,7 +47,8 @@ def _parser(weights: Collation) -> Parse:
     return parse
 
 
-def _text(declaration: Declaration) -> TypeRules:
+def text(declaration: Declaration) -> TypeRules:
+    """The rules of text of a collation."""
     name, weights = declaration.name, declaration.weights
     bytewise = declaration.collation == "bytes"
     parse = _parse_name if name == "name" else _parse if weights is None else _parser(weights)
@@ -62,10 +63,10 @@ def _text(declaration: Declaration) -> TypeRules:
         parse=parse,
         extremes=name != "name",
         prints_itself=True,
-        implicit=_IMPLICIT[name],
+        implicit=_IMPLICIT.get(name, frozenset()),
         category="S",
         preferred=name == "text",
-        of_postgres=name != "name",
+        of_postgres=name in ("text", "varchar"),
     )
 
 
@@ -92,4 +93,4 @@ _IMPLICIT = {
     "bpchar": frozenset({"text", "varchar", "name"}),
     "name": frozenset({"text"}),
 }
-TYPES: dict[str, Rules] = {"text": _text, "varchar": _text, "name": _text, "bpchar": _padded_text}
+TYPES: dict[str, Rules] = {"text": text, "varchar": text, "name": text, "bpchar": _padded_text}

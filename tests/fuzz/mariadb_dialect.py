@@ -9,11 +9,19 @@ from tests.fuzz.dialect import BOOL, CASE, COMPARISONS, DATE, DATES, EXACT_TEXT,
 
 #: A text that stands for its equals; texts of a binary collation; integers of any range; doubles.
 ALIKE, EXACT, WIDE, FLOAT, ENUM, MOMENT = "alike", "exact", "wide", "float", "enum", "moment"
+#: A document, which is taken apart. (A column of a query in FROM is JSON or text to the server by its plan.)
+DOC = "doc"
 _CONSTANTS = {
     **dict.fromkeys((INT, NUM, BOOL, WIDE, FLOAT), "{}"),
-    **dict.fromkeys((TEXT, ALIKE, EXACT, ENUM, DATE, MOMENT), "'{}'"),
+    **dict.fromkeys((TEXT, ALIKE, EXACT, ENUM, DATE, MOMENT, DOC), "'{}'"),
 }
 _TEXTS = ("", "go", "Go", "sql", "web", "ada", "Áda", "bob", "first", "Alpha", "a_b", "50%", "go ", "ß")
+_TAKEN = (
+    "JSON_VALUE({doc}, '$.a')",
+    "JSON_VALUE({doc}, '$.b[0]')",
+    "JSON_UNQUOTE(JSON_EXTRACT({doc}, '$.a'))",
+    "JSON_UNQUOTE({doc})",
+)
 _ROWS = "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"
 _COMPARISONS = (*COMPARISONS, "{x} <=> {x}", "{x} <=> {x}", "{x} <=> {constant}")
 
@@ -42,6 +50,7 @@ MARIADB = Dialect(
             "flagged": BOOL,
             "created_at": MOMENT,
             "published": DATE,
+            "extra": DOC,
         },
         "votes": {"story_id": INT, "user_id": INT, "value": INT, "at": MOMENT},
         "comments": {
@@ -91,10 +100,11 @@ MARIADB = Dialect(
         BOOL: ("true", "false"),
         ENUM: ("sad", "ok", "happy"),
         DATE: DATES,
+        DOC: ('{"a": "go"}', '{"a": 1, "b": [1, 2]}', ' {"b":{"a":null} , "a":"N"}', '[1, "open", [2.50]]', '"x"', "null"),
         MOMENT: ("2024-01-01 00:00:00", "2024-01-02 11:30:00", "2024-02-29 23:59:59", "2023-12-31 23:00:00"),
     },
     # A whole number is an integer, and so is a parameter beside it.
-    literals={**_CONSTANTS, NUM: "({} + 0.0)"},
+    literals={**_CONSTANTS, NUM: "({} + 0.0)", DOC: "JSON_OBJECT('a', 'm', 'b', '{}')"},
     constants=_CONSTANTS,
     data="../corpus_mariadb/shared/data.test",
     analyze="ANALYZE TABLE users, stories, votes, comments, tags, follows, vals",
@@ -143,6 +153,9 @@ MARIADB = Dialect(
             "FLOOR({num})",
             "CEIL({num})",
             "CAST({num.} AS SIGNED)",
+            "JSON_LENGTH({doc})",
+            "JSON_LENGTH({doc}, '$.b')",
+            "JSON_CONTAINS({doc}, {int.})",
         ),
         NUM: (
             "({num} + {num})",
@@ -186,7 +199,7 @@ MARIADB = Dialect(
             "LEFT({text}, 2)",
         ),
         ALIKE: ("{text}", "{text}", "COALESCE({text}, {alike})", "IFNULL({alike.}, {alike.})", "UPPER({alike})"),
-        EXACT: ("CONCAT({exact}, {exact.})", "CONCAT({exact.}, '')", "LOWER({exact})"),
+        EXACT: ("CONCAT({exact}, {exact.})", "CONCAT({exact.}, '')", "LOWER({exact})", *_TAKEN),
         WIDE: ("IFNULL({wide}, {wide.})", "IF({condition}, {wide.}, {int.})", "({wide.} % 3)"),
         FLOAT: ("({float.} + {float.})", "({float.} - {num.})", "(- {float.})", "({float.} / 2)", "ABS({float.})"),
         DATE: (
@@ -202,7 +215,13 @@ MARIADB = Dialect(
             "({moment} + INTERVAL 45 DAY)",
             "({date.} + INTERVAL {int.} HOUR)",
         ),
-        BOOL: ("({condition})",),
+        BOOL: ("({condition})", "JSON_EXISTS({doc}, '$.b')", "JSON_CONTAINS({doc}, '1', '$.b[0]')", "JSON_VALID({doc})"),
+        DOC: (
+            "JSON_EXTRACT({doc}, '$.b')",
+            "JSON_EXTRACT({doc}, '$[1]')",
+            "JSON_OBJECT('a', {exact.}, 'b', {int.})",
+            "JSON_ARRAY({num.}, {date.}, {doc}, {wide.})",
+        ),
     },
     choices=(
         "COALESCE({x}, {x})",
@@ -247,6 +266,8 @@ MARIADB = Dialect(
         *(("MIN({x})", SAME),) * 2,
         *(("MAX({x})", SAME),) * 2,
         ("GROUP_CONCAT({distinct}{int.} ORDER BY {again} + 0)", TEXT),
+        ("JSON_ARRAYAGG({int.} ORDER BY {again} + 0)", DOC),
+        ("JSON_LENGTH(JSON_OBJECTAGG({exact.}, {doc}))", INT),
     ),
     filters=("",),
     windowed=0.03,

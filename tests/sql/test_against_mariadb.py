@@ -129,7 +129,7 @@ def random_rows(rng: Random) -> dict[str, list[Row]]:
                 some("", "a", "a,c", "b", None),
                 some("a", "A", "a ", None),
                 some("ß", "ss", "É", "e", None),
-                some('{"a": 1}', "[]", None),
+                some('{"a": 1}', "[]", ' {"a":"x"}', '{"a":["x",{"b":2.50}]}', None),
                 some("a", "A", "b", None),
             )
             for i in ids()

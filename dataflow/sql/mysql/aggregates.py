@@ -18,7 +18,7 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import FIRST_CALL, WrittenCall
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import FLOAT8, UNKNOWN
-from dataflow.sql.mysql import texts
+from dataflow.sql.mysql import documents, texts
 from dataflow.sql.mysql.arithmetic import INCREMENT
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
@@ -29,6 +29,7 @@ from dataflow.sql.mysql.values import (
     printed,
     refuse_printed,
 )
+from dataflow.types.documents import MARIADB_JSON
 
 #: Every aggregate function, also those that are refused.
 NAMES = frozenset(
@@ -62,6 +63,13 @@ _FUNCTIONS = {
     "min": AggregateFunction.MIN,
     "sum": AggregateFunction.SUM,
 }
+#: Those that make documents, and the number of their arguments.
+_DOCUMENTS = {
+    "json_arrayagg": (AggregateFunction.JSON_ARRAYAGG, 1),
+    "json_objectagg": (AggregateFunction.JSON_OBJECTAGG, 2),
+}
+#: Those that the server ends with an error, or cuts, at group_concat_max_len.
+_CONCATENATED = frozenset({AggregateFunction.STRING_AGG, *(function for function, _ in _DOCUMENTS.values())})
 _COUNTING = frozenset({AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG})
 
 
@@ -69,6 +77,8 @@ def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
     """The call of an aggregate function, bound."""
     if written.name == "group_concat":
         return _group_concat(written, binder)
+    if written.name in _DOCUMENTS:
+        return _documents(written, binder)
     function = _FUNCTIONS.get(written.name)
     shown = written.name.upper()
     if function is None or written.filter is not None or written.order:
@@ -115,10 +125,27 @@ def _group_concat(written: WrittenCall, binder: Binder) -> AggregateCall:
     )
 
 
+def _documents(written: WrittenCall, binder: Binder) -> AggregateCall:
+    """JSON_ARRAYAGG and JSON_OBJECTAGG."""
+    function, count = _DOCUMENTS[written.name]
+    shown = written.name.upper()
+    documents.check_server(shown, binder)
+    nodes = written.arguments or ()
+    if len(nodes) != count or written.distinct or written.filter is not None or (written.order and count > 1):
+        raise UnsupportedQuery(f"This {shown} is not kept up to date.")
+    name, *others = [documents.element(shown, binder.bind(node)) for node in nodes]
+    if others:
+        name = texts.printed_text(shown, name, binder.text)
+    if not used_columns(name):
+        raise UnsupportedQuery(f"{shown} of a constant is not kept up to date.")
+    order = tuple(_term(term, binder) for term in written.order)
+    return AggregateCall(function, name, documents.BUILT, others=tuple(others), order=order)
+
+
 def _term(term: exp.Expr, binder: Binder) -> CallOrder:
     expression = binder.value(term.this)
     if not used_columns(expression):
-        raise UnsupportedQuery("GROUP_CONCAT ordered by a constant is not kept up to date.")
+        raise UnsupportedQuery("A list ordered by a constant is not kept up to date.")
     functions.sortable(expression)
     return CallOrder(expression, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
 
@@ -133,7 +160,7 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
         return as_type(argument, decimal(20, 0)) if sql_type.is_whole and not sql_type.is_integer else argument
     if function in (AggregateFunction.MIN, AggregateFunction.MAX):
         # Unlike PostgreSQL, these servers have extremes of conditions and byte strings.
-        if not (sql_type.rules.extremes or sql_type.is_boolean or sql_type.is_bytes):
+        if sql_type.name == MARIADB_JSON or not (sql_type.rules.extremes or sql_type.is_boolean or sql_type.is_bytes):
             raise UnsupportedQuery(f"{function.value.upper()} of {sql_type.sql} is not kept up to date.")
         return functions.sortable(argument)
     return argument
@@ -163,7 +190,7 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
 
 def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
     """A call's result as the value that expressions see: an average prints fewer decimals than it has."""
-    if call.function is AggregateFunction.STRING_AGG:
+    if call.function in _CONCATENATED:
         return Call("GROUP_CONCAT", (result,), result.type)
     if call.function is not AggregateFunction.AVG or not call.type.is_decimal or call.argument is None:
         return result

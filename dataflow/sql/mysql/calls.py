@@ -10,7 +10,8 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import FLOAT8, UNKNOWN
 from dataflow.sql.expressions.coercion import folded
-from dataflow.sql.mysql import arithmetic, moments, numbers, texts, values
+from dataflow.sql.mysql import arithmetic, documents, moments, numbers, texts, values
+from dataflow.types.documents import MARIADB_JSON
 
 _TIME = frozenset(
     {
@@ -29,12 +30,16 @@ _TIME = frozenset(
         "localtimestamp",
     }
 )
+#: Types whose values NULLIF may compare or show as those of another.
+_UNLIKE = ("float4", "mysql_enum", MARIADB_JSON)
 _RANDOM = frozenset({"rand", "uuid", "uuid_short", "random_bytes"})
 
 
 def call(binder: Binder, node: Any) -> Scalar:
     """A function by its name."""
     name = str(node.this).lower()
+    if name in documents.DOCUMENTS:
+        documents.check_server(name.upper(), binder)
     function = _FUNCTIONS.get(name)
     if function is not None:
         least, most, compute = function
@@ -86,7 +91,7 @@ def _nullif(parts: Sequence[Scalar]) -> Scalar:
     compared = functions.comparison("=", left, right)
     assert isinstance(compared, Call)
     first = compared.arguments[0]
-    if isinstance(left, Literal) or first.type != left.type or left.type.name in ("float4", "mysql_enum"):
+    if isinstance(left, Literal) or first.type != left.type or left.type.name in _UNLIKE:
         raise UnsupportedQuery("NULLIF of these arguments is not on the list of exact functions.")
     values.refuse_printed(parts[0], "NULLIF")
     return Call("nullif", compared.arguments, first.type)
@@ -108,7 +113,7 @@ def _field(parts: Sequence[Scalar]) -> Scalar:
 
 
 def _is_null(parts: Sequence[Scalar]) -> Scalar:
-    return Call("is null", (values.value(values.unprinted(parts[0])),), TRUE.type)
+    return Call("is null", (values.null_tested(parts[0]),), TRUE.type)
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
@@ -142,4 +147,5 @@ _FUNCTIONS: dict[str, tuple[int, int, texts.Compute]] = {
     **texts.TEXTS,
     **moments.MOMENTS,
     **numbers.NUMBERS,
+    **documents.DOCUMENTS,
 }

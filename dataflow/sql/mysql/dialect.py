@@ -19,7 +19,7 @@ MYSQL = Dialect(
     # Other types are compared with constants by rules of their own.
     constant_fits=lambda sql_type, number: sql_type.is_whole if number else sql_type.is_text,
     moments=False,
-    text_functions=frozenset({*TEXTS, "substring", "trim"}),
+    text_functions=frozenset({*TEXTS, "substring", "trim", "json_contains", "json_quote"}),
     exact_text=coercible,
     fills_templates=True,
     current_time=current_time,

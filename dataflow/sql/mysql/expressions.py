@@ -17,7 +17,7 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN
 from dataflow.sql.expressions.written_calls import has_others, is_parameter_list
-from dataflow.sql.mysql import arithmetic, calls, moments, numbers, texts, values
+from dataflow.sql.mysql import arithmetic, calls, documents, moments, numbers, texts, values
 from dataflow.sql.mysql.grammar import PARENTHESES
 
 Bind = Callable[[Binder, Any], Scalar]
@@ -111,7 +111,7 @@ def _is(binder: Binder, node: Any) -> Scalar:
     negated = "not " if node.args.get("negate") else ""
     subject = binder.bind(node.this)
     if isinstance(node.expression, exp.Null) and _row(node.this) is None:
-        return Call(f"is {negated}null", (values.value(values.unprinted(subject), binder.text),), TRUE.type)
+        return Call(f"is {negated}null", (values.null_tested(subject, binder.text),), TRUE.type)
     if isinstance(node.expression, exp.Boolean):
         word = "true" if node.expression.this else "false"
         return Call(f"is {negated}{word}", (values.condition(subject),), TRUE.type)
@@ -229,6 +229,7 @@ BINDERS: dict[type[exp.Expr], Bind] = {
     exp.Extract: moments.extract,
     exp.Substring: texts.substring,
     exp.Trim: texts.trim,
+    exp.JSONValue: documents.value,
     exp.Case: _case,
     exp.If: _if,
     **dict.fromkeys(_SUMS, _binary),

@@ -139,6 +139,10 @@ class _Parser(MySQLParser):
 class _Dialect(MySQL):
     Parser = _Parser
 
+    def to_json_path(self, path: Any) -> Any:
+        """Paths stay as they are written."""
+        return path
+
 
 def _folded(word: str) -> str:
     return word.lower() if word.lower() in _RESERVED or " " in word else word

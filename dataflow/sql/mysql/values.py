@@ -19,6 +19,7 @@ from dataflow.schema import SqlType
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.cast_types import FLOAT8, TEXT, UNKNOWN
 from dataflow.sql.expressions.coercion import folded
+from dataflow.types.documents import MARIADB_JSON
 from dataflow.types.mysql_dates import DATE, DATETIME, TIMESTAMP
 
 UINT8 = SqlType("uint8", "bigint unsigned")
@@ -27,6 +28,7 @@ STRING = TEXT
 #: The most digits of a DECIMAL, and of those behind the point.
 MAX_PRECISION, MAX_SCALE = 65, 30
 _SCALE = re.compile(r"\((\d+)(?:,(\d+))?\)")
+_SETS = ("UNION", "INTERSECT", "EXCEPT")
 #: Constants of text that an integer column is compared with as one would with the integer.
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 
@@ -163,6 +165,13 @@ def unprinted(expression: Scalar) -> Scalar:
     return expression
 
 
+def null_tested(expression: Scalar, text: SqlType = TEXT) -> Scalar:
+    """The subject of IS NULL. Documents of NULLs are none, and yet the servers take them for rows of an inner join."""
+    if isinstance(expression, Call) and expression.function in ("JSON_ARRAY", "JSON_OBJECT"):
+        raise UnsupportedQuery(f"IS NULL of {expression.function} is not on the list of exact functions.")
+    return value(unprinted(expression), text)
+
+
 def refuse_printed(expression: Scalar, what: str) -> Scalar:
     """The expression where its digits beyond the printed ones would count."""
     if unprinted(expression) is not expression:
@@ -275,7 +284,11 @@ def _texts(what: str, parts: Sequence[Scalar], types: Sequence[SqlType]) -> list
     own = [t for t in types if not is_coercible(t)] or types
     if len({t.collation for t in own}) > 1:
         raise UnsupportedQuery(f"{what} of texts of two collations is not on the list of exact functions.")
-    target = types[0] if len(types) == 1 else replace(own[0], name="text", sql="text")
+    documents = [t.name == MARIADB_JSON for t in types]
+    if all(documents) and what not in _SETS and not any(isinstance(p, Literal) and p.value is not None for p in parts):
+        # Whether the result is a document or text depends on the function.
+        raise UnsupportedQuery(f"{what} of {types[0].sql} is not on the list of exact functions.")
+    target = types[0] if len(types) == 1 and not any(documents) else replace(own[0], name="text", sql="text")
     return [functions.cast(collated(p, target), functions.plain_type(target)) for p in parts]
 
 

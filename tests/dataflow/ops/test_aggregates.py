@@ -181,6 +181,21 @@ def test_a_key_that_is_null_is_the_upstreams_error() -> None:
     assert state.result() == '{"x": "a"}'
 
 
+def test_mariadbs_documents_of_groups() -> None:
+    """A name that is NULL is left out, as is no value; names may repeat."""
+    order = (CallOrder(ColumnRef(1, TEXT)),)
+    array = CompiledCall(AggregateCall(AggregateFunction.JSON_ARRAYAGG, ColumnRef(0, TEXT), TEXT, order=order))
+    named = CompiledCall(
+        AggregateCall(AggregateFunction.JSON_OBJECTAGG, ColumnRef(0, TEXT), TEXT, others=(ColumnRef(1, TEXT),))
+    )
+    listed, fields = array.make(), named.make()
+    for row in [("b\n", "1"), (None, "2"), ("a", "3"), ("a", None), ("a", "3")]:
+        array.add(listed, row, 1)
+        named.add(fields, row, 1)
+    assert listed.result() == '["b\\n",null,"a","a","a"]'
+    assert fields.result() == '{"a":"3", "a":"3", "a":null, "b\\n":"1"}'
+
+
 ARRAY = SqlType("int4", "int4[]", "array", INT)
 POINT = SqlType("point", 'pg_catalog."point"', "other")
 JSON = SqlType("json", "json")

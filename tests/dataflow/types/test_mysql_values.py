@@ -10,7 +10,7 @@ from dataflow.functions.comparison import comparison_forms
 from dataflow.schema import SqlType
 from dataflow.types import labels
 from dataflow.types.addresses import INET4, INET6
-from dataflow.types.documents import MYSQL_JSON
+from dataflow.types.documents import MARIADB_DOCUMENT, MARIADB_JSON, MYSQL_JSON
 from dataflow.types.integers import UINT8
 from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
 from dataflow.types.scalars import MYSQL_UUID
@@ -75,6 +75,7 @@ VALUES: dict[SqlType, tuple[str, ...]] = {
         "0:0:1::",
         "2001:0db8:0000::1",
     ),
+    base(MARIADB_JSON, "longtext COLLATE utf8mb4_nopad_bin"): ('{"a": 1}', '{"a":1}', "[]", "[] ", '"\u00e9"', "null"),
     base(MYSQL_UUID, "uuid"): (
         "00000000-0000-0000-0000-000000000000",
         "6BA7B810-9dad-11d1-80b4-00c04fd430c8",
@@ -232,5 +233,6 @@ def test_what_is_not_known_is_not_guessed() -> None:
     # The empty text may be the label, or no label.
     assert not replace(ENUM, labels=("", "a")).orderable
     assert not SqlType(MYSQL_JSON, "json", "other").comparable
+    assert not SqlType(MARIADB_DOCUMENT, "json").comparable
     with pytest.raises(ValueError, match="not known"):
         _ = replace(ENUM, weights=None, collation="nondeterministic").compared_form

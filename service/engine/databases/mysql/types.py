@@ -13,7 +13,7 @@ from cdc.column_type import ColumnType
 from cdc.mysql.values import BYTES, TEXTS
 from dataflow.collations import Collation
 from dataflow.schema import SqlType
-from dataflow.types.documents import MYSQL_JSON
+from dataflow.types.documents import MARIADB_DOCUMENT, MARIADB_JSON, MYSQL_JSON
 from dataflow.types.integers import UINT8
 from dataflow.types.labels import ENUM, SET
 from dataflow.types.registry import OF_MYSQL
@@ -85,8 +85,8 @@ def column_kind(row: ColumnRow) -> ColumnType:
 def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
     """Returns the type used by the engine."""
     name = row.data_type
-    if row.json:
-        return SqlType("json", "json")
+    if row.json and name not in TEXTS:
+        return SqlType(MARIADB_DOCUMENT, "json")
     if name in _INTEGERS:
         written = name if name != "bit" else row.column_type
         return SqlType(_INTEGERS[name][row.unsigned], written + (" unsigned" if " unsigned" in row.column_type else ""))
@@ -97,6 +97,8 @@ def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
     if name in TEXTS:
         collation, weights, folding = _collation(row.collation, collations)
         kind = "varchar" if name in ("char", "varchar") else "text"
+        if row.json:
+            kind, name = MARIADB_JSON, "json"
         return SqlType(kind, name, collation=collation, folding=folding, weights=weights)
     if name in ("enum", "set"):
         collation, weights, _ = _collation(row.collation, collations)

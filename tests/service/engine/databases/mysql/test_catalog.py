@@ -6,6 +6,7 @@ from cdc.change import TableLayout
 from cdc.column_type import ColumnType
 from dataflow.schema import Catalog, Spread
 from dataflow.types.addresses import INET4, INET6
+from dataflow.types.documents import MARIADB_JSON
 from dataflow.types.integers import UINT8
 from dataflow.types.labels import ENUM, SET
 from dataflow.types.mysql_dates import DATE, DATETIME, TIME, TIMESTAMP
@@ -81,7 +82,7 @@ TYPES = {
     "datetime(3)": (DATETIME, "datetime(3)"),
     "timestamp(6)": (TIMESTAMP, "timestamp(6)"),
     "time(2)": (TIME, "time(2)"),
-    "json": ("json", "json"),
+    "json": (MARIADB_JSON, "json"),
     "uuid": (MYSQL_UUID, "uuid"),
     "inet4": (INET4, "inet4"),
     "inet6": (INET6, "inet6"),
@@ -95,7 +96,7 @@ def test_types(mariadb: MariaDatabase) -> None:
     mariadb.execute(f"CREATE TABLE t ({columns}) COLLATE utf8mb4_nopad_bin")
     table = catalog_of(mariadb).tables[f"{mariadb.name}.t"]
     assert [(c.type.name, c.type.sql) for c in table.columns] == list(TYPES.values())
-    assert {c.type.collation for c in table.columns} == {"bytes"}
+    assert {c.type.collation for c in table.columns} == {"bytes", "utf8mb4_bin"}
     assert [c.type.kind for c in table.columns if c.type.kind != "base"] == ["other"]
     kinds = layouts_of(mariadb, "t")[f"{mariadb.name}.t"].column_types
     found = dict(zip(TYPES, kinds, strict=True))
