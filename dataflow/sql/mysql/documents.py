@@ -125,7 +125,7 @@ def element(what: str, part: Scalar) -> Scalar:
         return functions.typed(part, values.STRING)
     try:
         json_element(sql_type)
-        known = not sql_type.sql.startswith(("bit", "year")) and (isinstance(part, Literal) or not sql_type.is_boolean)
+        known = values.prints_as_number(sql_type) and (isinstance(part, Literal) or not sql_type.is_boolean)
     except ValueError:
         known = False
     if not known:

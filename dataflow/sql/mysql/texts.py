@@ -138,7 +138,7 @@ def _printed(what: str, part: Scalar, target: SqlType) -> Scalar:
         return functions.typed(part, target)
     if sql_type.is_string:
         return functions.cast(part, target)
-    if not (sql_type.is_whole or sql_type.is_decimal) or sql_type.sql.startswith(("bit", "year")):
+    if not (sql_type.is_whole or sql_type.is_decimal) or not values.prints_as_number(sql_type):
         raise UnsupportedQuery(f"{what} of {sql_type.sql} is not on the list of exact functions.")
     return folded(Call("cast", (part,), target))
 

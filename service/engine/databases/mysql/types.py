@@ -85,13 +85,16 @@ def column_kind(row: ColumnRow) -> ColumnType:
 def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
     """Returns the type used by the engine."""
     name = row.data_type
+    # Numbers that are padded where they become text.
+    zeros = " zerofill" if " zerofill" in row.column_type else ""
     if row.json and name not in TEXTS:
         return SqlType(MARIADB_DOCUMENT, "json")
     if name in _INTEGERS:
         written = name if name != "bit" else row.column_type
-        return SqlType(_INTEGERS[name][row.unsigned], written + (" unsigned" if " unsigned" in row.column_type else ""))
+        unsigned = " unsigned" if " unsigned" in row.column_type else ""
+        return SqlType(_INTEGERS[name][row.unsigned], f"{written}{unsigned}{zeros}")
     if name == "decimal":
-        return SqlType("numeric", f"decimal({row.precision},{row.scale})")
+        return SqlType("numeric", f"decimal({row.precision},{row.scale}){zeros}")
     if name in OF_MYSQL:
         return SqlType(OF_MYSQL[name], f"{name}({row.fraction})" if row.fraction else name)
     if name in TEXTS:
