@@ -1,7 +1,8 @@
 """The directory of one run: the leaf store and the sockets, on a memory file system where there is one.
 
 Its owner holds a lock on a file in it. A directory whose lock is free was left by a process that was killed, and the
-next run removes it: nothing piles up in memory.
+next run removes it: nothing piles up in memory. So was one without that file: a directory gets its name with its lock,
+and children of a killed process may have made it again after its removal.
 """
 
 import fcntl
@@ -14,6 +15,9 @@ from pathlib import Path
 from service.sharding.homes import Shard
 
 PREFIX = "upquery-run-"
+#: Prefix of a directory that has no lock yet.
+_NEW_PREFIX = "upquery-new-"
+_LOCK = "lock"
 _MEMORY = Path("/dev/shm")
 
 
@@ -59,10 +63,11 @@ class RunDirectory:
         self._parent = parent or _default_parent()
         self._parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(self._parent)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent))
-        self.paths = RunPaths(self.path)
-        self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        new = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=self._parent))
+        self._lock = os.open(new / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = new.rename(new.with_name(new.name.replace(_NEW_PREFIX, PREFIX, 1)))
+        self.paths = RunPaths(self.path)
 
     @property
     def room_bytes(self) -> int:
@@ -83,10 +88,12 @@ def remove_abandoned(parent: Path) -> None:
     """Removes the directories of runs that were killed."""
     for path in parent.glob(f"{PREFIX}*"):
         try:
-            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            # Another user's, or being made or removed right now.
+            lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            shutil.rmtree(path, ignore_errors=True)
             continue
+        except OSError:
+            continue  # Another user's.
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)

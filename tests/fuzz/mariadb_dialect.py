@@ -100,7 +100,14 @@ MARIADB = Dialect(
         BOOL: ("true", "false"),
         ENUM: ("sad", "ok", "happy"),
         DATE: DATES,
-        DOC: ('{"a": "go"}', '{"a": 1, "b": [1, 2]}', ' {"b":{"a":null} , "a":"N"}', '[1, "open", [2.50]]', '"x"', "null"),
+        DOC: (
+            '{"a": "go"}',
+            '{"a": 1, "b": [1, 2]}',
+            ' {"b":{"a":null} , "a":"N"}',
+            '[1, "open", [2.50]]',
+            '"x"',
+            "null",
+        ),
         MOMENT: ("2024-01-01 00:00:00", "2024-01-02 11:30:00", "2024-02-29 23:59:59", "2023-12-31 23:00:00"),
     },
     # A whole number is an integer, and so is a parameter beside it.
@@ -215,7 +222,12 @@ MARIADB = Dialect(
             "({moment} + INTERVAL 45 DAY)",
             "({date.} + INTERVAL {int.} HOUR)",
         ),
-        BOOL: ("({condition})", "JSON_EXISTS({doc}, '$.b')", "JSON_CONTAINS({doc}, '1', '$.b[0]')", "JSON_VALID({doc})"),
+        BOOL: (
+            "({condition})",
+            "JSON_EXISTS({doc}, '$.b')",
+            "JSON_CONTAINS({doc}, '1', '$.b[0]')",
+            "JSON_VALID({doc})",
+        ),
         DOC: (
             "JSON_EXTRACT({doc}, '$.b')",
             "JSON_EXTRACT({doc}, '$[1]')",

@@ -33,7 +33,7 @@ from service.engine.upstream import bridge
 from service.engine.upstream.named_snapshot import NamedSnapshot, NamedSnapshots
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
-from service.protocol.run_directory import RunDirectory
+from service.protocol.run_directory import RunDirectory, remove_abandoned
 from service.settings.secrets import upstream_password
 from service.settings.spark import SparkSettings
 from service.settings.stack import Settings
@@ -141,7 +141,12 @@ class SparkWay:
         except OSError as error:
             raise self._failed("disk", f"A build cannot be written: {error.strerror or error}.") from None
         finally:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(self._remove, folder)
+
+    def _remove(self, folder: Path) -> None:
+        """Removes a build's directory, and what a job of a killed engine wrote after this one's start."""
+        shutil.rmtree(folder, ignore_errors=True)
+        remove_abandoned(self._parent)
 
     async def _make(self, build: Build, relations: Sequence[Relation]) -> Manifest:
         try:

@@ -21,8 +21,21 @@ from tests.service.engine.databases.mysql.upstreams import asked
 #: What every server reads alike.
 DOCUMENTS = (
     *("1", "-0", "1.0", "1e2", "1E-7", "-0.0", "1e400", "12345678901234567890.10", "true", "false", "null", '""'),
-    *(' {"a" :\t1 }\n', '{"a":1,"a":2}', '{"a":[1],"a":2}', '{"a":{"b":1},"a":{"c":2}}', '{"a":null,"a":3}', "[]", "{}"),
-    *('{"a":{"c":[1]},"a":[{"b":2}]}', '[{"b":1},{"a":2}]', '{"a":"\\u00e9\\ud83d\\ude00\\n\\/"}', '{"A":1,"\\u0062":2}'),
+    *(
+        ' {"a" :\t1 }\n',
+        '{"a":1,"a":2}',
+        '{"a":[1],"a":2}',
+        '{"a":{"b":1},"a":{"c":2}}',
+        '{"a":null,"a":3}',
+        "[]",
+        "{}",
+    ),
+    *(
+        '{"a":{"c":[1]},"a":[{"b":2}]}',
+        '[{"b":1},{"a":2}]',
+        '{"a":"\\u00e9\\ud83d\\ude00\\n\\/"}',
+        '{"A":1,"\\u0062":2}',
+    ),
     *('{"":{"":1}}', '{"a b":"x"}', '{"a":"[1, {\\"a\\": 2}] , :"}', '[[1, [2, {"a": "\u2028"}]], {"a": [ ]}]', '"a"'),
     *('{"a":[{"b":[1,2]},{"b":3}]}', '[1,"a",null,true,[3]]', '{"a":0.1000000000001}', '"\U0001f600"'),
     "[" * 31 + "]" * 31,
@@ -30,7 +43,24 @@ DOCUMENTS = (
 )
 #: No documents to any server.
 OTHERS = (
-    *("", " ", "a", "01", "1.5.5", "tru", "[1,]", '{"a":1,}', "{a:1}", '"a', "[1 2]", "1 2", '{"a"}', "]", "\u00a01", "[1"),
+    *(
+        "",
+        " ",
+        "a",
+        "01",
+        "1.5.5",
+        "tru",
+        "[1,]",
+        '{"a":1,}',
+        "{a:1}",
+        '"a',
+        "[1 2]",
+        "1 2",
+        '{"a"}',
+        "]",
+        "\u00a01",
+        "[1",
+    ),
     *('{"a":1', '{"a":1}}', '{"a":1 x}', "NaN", "'a'", "\ufeff1", "{,}"),
 )
 #: Documents to some.
@@ -38,8 +68,34 @@ SOME = (
     *('{"\\u0061":1}', '"\\u0000"', "1.", "[-]", "[1e]", '"\\x"', '"\\ud83d"', '{"a":"\\ude00"}', '"\t"'),
     *("[" * 32 + "]" * 32, '"\x7f\\\u00e9"'),
 )
-PATHS = ("$", "$.a", "$.a.b", "$.a.c", "$.a[0]", "$.a[0].b", "$[0]", "$[0].a", "$[1][1][1].a", '$."a b"', '$."".""', "$.d")
-WANTED = ("1", "1.0", "[1]", "[]", "{}", '"a"', "null", '{"b":2}', '{"a":{"c":2}}', '[1,"a"]', '{"a":[{"b":[1]}]}', "0.1")
+PATHS = (
+    "$",
+    "$.a",
+    "$.a.b",
+    "$.a.c",
+    "$.a[0]",
+    "$.a[0].b",
+    "$[0]",
+    "$[0].a",
+    "$[1][1][1].a",
+    '$."a b"',
+    '$."".""',
+    "$.d",
+)
+WANTED = (
+    "1",
+    "1.0",
+    "[1]",
+    "[]",
+    "{}",
+    '"a"',
+    "null",
+    '{"b":2}',
+    '{"a":{"c":2}}',
+    '[1,"a"]',
+    '{"a":[{"b":[1]}]}',
+    "0.1",
+)
 RANDOM = 150
 
 
@@ -52,7 +108,11 @@ def expressions() -> Iterator[str]:
     for wanted in WANTED:
         yield from (f"JSON_CONTAINS(j, '{wanted}')", f"JSON_CONTAINS(j, '{wanted}', '$.a')")
     yield from ("JSON_VALID(j)", "JSON_TYPE(j)", "JSON_LENGTH(j)", "JSON_UNQUOTE(j)", "JSON_CONTAINS(j, j)")
-    yield from ("JSON_ARRAY(j, NULL)", "JSON_OBJECT('\"a', j)", "JSON_ARRAY(JSON_EXTRACT(j, '$'), JSON_VALUE(j, '$.a'))")
+    yield from (
+        "JSON_ARRAY(j, NULL)",
+        "JSON_OBJECT('\"a', j)",
+        "JSON_ARRAY(JSON_EXTRACT(j, '$'), JSON_VALUE(j, '$.a'))",
+    )
     yield from ("JSON_CONTAINS(j, JSON_QUOTE(JSON_VALUE(j, '$.a')), '$.a')", "JSON_ARRAY(LEFT(j, 5), COALESCE(j, ''))")
 
 
