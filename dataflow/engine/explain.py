@@ -188,6 +188,8 @@ class Explanation:
             yield f"range: {names[r.column]} {r.operator} :{r.name}"
         for bound in view.clock:
             yield f"time window: {names[bound.column]} {bound.operator} {bound.sql}, computed at each read (UTC)"
+        for bound in view.clock_filters:
+            yield f"filtered by time: {names[bound.column]} {bound.operator} {bound.sql}, computed at each read (UTC)"
         for bound in view.clock_keys:
             yield f"time in the key: {names[bound.column]} = {bound.sql}, computed at each read (UTC)"
         if view.order:

@@ -65,6 +65,17 @@ def compared_by(operator: str, column: SqlType) -> str:
     return _JUST_BEFORE.get(operator, operator) if column.name in _DATES else operator
 
 
+def ends_of_time(column: SqlType) -> tuple[str, str]:
+    """Texts of a column's type that are before and behind the value of every bound."""
+    match column.name:
+        case "date" | "timestamp" | "timestamptz":
+            return "-infinity", "infinity"
+        case "mysql_date":
+            return "0001-01-01", "9999-12-31"
+        case _:
+            return column.parse("0001-01-01 00:00:00"), column.parse("9999-12-31 23:59:59")
+
+
 def is_coarse(bound: BoundAt, hours_us: Iterable[int]) -> bool:
     """Return whether a bound has one value in each of these hours, given by their beginnings."""
     return all(bound(hour_us) == bound(hour_us + _HOUR_US - 1) for hour_us in hours_us)

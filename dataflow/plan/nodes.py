@@ -312,6 +312,8 @@ class View(CachedHash):
     ranges: tuple[RangeParameter, ...] = ()
     #: Conditions on the current time. All are on the ranges' column.
     clock: tuple[ClockBound, ...] = ()
+    #: Conditions on the current time on other columns: each read filters the rows within the ranges by them.
+    clock_filters: tuple[ClockBound, ...] = ()
     #: Conditions on the current time whose values are parts of the key, by its first columns.
     clock_keys: tuple[ClockBound, ...] = ()
     #: Names of the parameters of LIMIT and OFFSET.
@@ -331,6 +333,11 @@ class View(CachedHash):
         if column is None or (self.order and self.order[0].column == column):
             return self.order
         return (OrderTerm(column), *self.order)
+
+    @property
+    def leaf_order(self) -> tuple[OrderTerm, ...]:
+        """The storage order with the columns by which reads filter, behind it."""
+        return (*self.storage_order, *(OrderTerm(bound.column) for bound in self.clock_filters))
 
     @property
     def range_columns(self) -> tuple[int, ...]:

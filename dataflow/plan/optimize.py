@@ -60,7 +60,7 @@ def optimize(view: View, catalog: Catalog) -> View:
 
 
 def _pruned(view: View) -> View:
-    needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.storage_order}
+    needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.leaf_order}
     relation, moved = prune(view.relation, needed | set(view.range_columns))
     return replace(
         view,
@@ -70,5 +70,6 @@ def _pruned(view: View) -> View:
         order=tuple(replace(t, column=moved[t.column]) for t in view.order),
         ranges=tuple(replace(r, column=moved[r.column]) for r in view.ranges),
         clock=tuple(replace(b, column=moved[b.column]) for b in view.clock),
+        clock_filters=tuple(replace(b, column=moved[b.column]) for b in view.clock_filters),
         clock_keys=tuple(replace(b, column=moved[b.column]) for b in view.clock_keys),
     )

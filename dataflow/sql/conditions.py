@@ -106,7 +106,7 @@ def bind_parts(
             continue
         bounds = [_current(part, *bound) for bound in clock_bounds(part, binder)]
         if bounds:
-            conjuncts += [_compared_freely(p, part, binder) for p in bounds if p.name in free]
+            conjuncts += [_compared_freely(p, p.current, binder) for p in bounds if p.current and p.name in free]
             parameters += [p for p in bounds if p.name not in free]
             continue
         bound = _folded(binder.condition(part))
@@ -173,17 +173,17 @@ def _has_open_ends(node: exp.Between, binder: Binder) -> bool:
 
 
 def _current(node: exp.Expr, operator: str, expression: Scalar, bound: CurrentBound) -> BoundParameter:
-    """The comparison with the current time as a parameter: of equal values, one."""
+    """The comparison with the current time as a parameter: one for each type, operator and value."""
     if not used_columns(expression):
         raise UnsupportedQuery("The current time must be compared with a column.", span_of(node))
-    name = f" {operator} {expression.type.name} {bound.value!r}"
+    name = f":{expression.type.name} {operator} {bound.sql}"
     return BoundParameter(name, expression, span_of(node), operator=operator, current=bound)
 
 
-def _compared_freely(parameter: BoundParameter, node: exp.Expr, binder: Binder) -> Scalar:
+def _compared_freely(parameter: BoundParameter, bound: CurrentBound, binder: Binder) -> Scalar:
     """The comparison with the current time as a condition: its value is a free parameter."""
     compared = compared_by(parameter.operator, parameter.expression.type)
-    value = binder.parameter(placeholder_of(parameter.name, parameter.span, node), binder)
+    value = binder.parameter(placeholder_of(parameter.name, parameter.span, bound.node), binder)
     return functions.comparison(compared, parameter.expression, value)
 
 

@@ -1,19 +1,22 @@
 """Comparisons of a column with the current time: ``created_at > now() - interval '1 hour'``, ``day = CURRENT_DATE``.
 
+A condition without the time beside one, as in ``expires_at IS NULL OR expires_at > now()``, gives the column another
+value where it holds: one that is behind, or before, every time.
+
 Not here: which calls are the current time (the dialects), text that may become it (`clock`), what becomes of the
 bounds (`conditions`, `dataflow.plan.clock_bounds`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
 from dataflow.errors import EvaluationError, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
-from dataflow.plan.clock_bounds import MOMENTS, BoundAt, bound_at, is_coarse
-from dataflow.scalar import Scalar
+from dataflow.plan.clock_bounds import MOMENTS, BoundAt, bound_at, ends_of_time, is_coarse
+from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.scope import Scope
 from dataflow.sql.syntax.spans import span_of
@@ -43,6 +46,8 @@ class CurrentBound:
     sql: str
     #: Whether many reads have the same value.
     coarse: bool
+    #: The comparison.
+    node: exp.Expr = field(compare=False, repr=False)
 
 
 class _TimeBinder(Binder):
@@ -63,6 +68,9 @@ def reads_clock(node: exp.Expr, binder: Binder) -> bool:
 def clock_bounds(node: Any, binder: Binder) -> Iterator[tuple[str, Scalar, CurrentBound]]:
     """The bounds that a conjunct is: comparison, column and value. None if it is something else, which may still have
     the current time in it. Raises UnsupportedQuery."""
+    if isinstance(node, exp.Or):
+        yield from _alternatives(node, binder)
+        return
     operators = _RANGES.get(type(node), ())
     sides = [_is_clock(side, binder) for side in (node.this, node.expression)] if operators else []
     if sides.count(True) != 1:
@@ -82,7 +90,21 @@ def clock_bounds(node: Any, binder: Binder) -> Iterator[tuple[str, Scalar, Curre
         bound = bound_at(compile_scalar(value), turned, column.type)
         _check_values(bound, node)
         coarse = is_coarse(bound, _SAMPLES_US)
-        yield turned, column, CurrentBound(value, side.sql(_PRINTERS[binder.catalog.dialect]), coarse)
+        yield turned, column, CurrentBound(value, side.sql(_PRINTERS[binder.catalog.dialect]), coarse, node)
+
+
+def _alternatives(node: exp.Or, binder: Binder) -> Iterator[tuple[str, Scalar, CurrentBound]]:
+    """The bounds that ``condition OR column > time`` is: of an expression, which is an end of time where the condition
+    holds."""
+    sides = [side.unnest() for side in node.flatten()]
+    timed = [side for side in sides if reads_clock(side, binder)]
+    others = [side for side in sides if side not in timed]
+    if len(timed) != 1 or any(other.find(exp.Placeholder, exp.Query) is not None for other in others):
+        return
+    for operator, column, bound in clock_bounds(timed[0], binder):
+        end = Literal(ends_of_time(column.type)[operator in (">", ">=")], column.type)
+        cases = [part for other in others for part in (binder.condition(other), end)]
+        yield operator, Call("case", (*cases, column), column.type), bound
 
 
 def _is_clock(node: exp.Expr, binder: Binder) -> bool:

@@ -120,6 +120,7 @@ def _planned(
         lowered.order,
         ranges=_ranges(lowered),
         clock=_clock(lowered),
+        clock_filters=_clock_filters(lowered),
         clock_keys=_clock_keys(lowered, bounds),
     )
     if not limit.ties:
@@ -179,20 +180,48 @@ def _parameters(lowered: Lowered, bounds: Mapping[str, ClockBound]) -> tuple[Par
 
 
 def _ranges(lowered: Lowered) -> tuple[RangeParameter, ...]:
-    # What is a range over a second column may be a free parameter, but for the current time that is never the same.
-    ranges = sorted(
-        (p for p in lowered.parameters if p.operator != "="), key=lambda p: (p.current is None, _is_coarse(p))
-    )
-    for p in ranges[1:]:
-        if _place(p) != _place(ranges[0]):
+    column = _range_column(lowered)
+    for p in _open(lowered):
+        # What is a range over a second column may be a free parameter, but for a time that is never the same.
+        if _place(p) != column and (p.current is None or p.current.coarse):
             raise p.refused(f"{p.title} is a range over a second column.")
-    found = {RangeParameter(p.name, _place(p), p.operator) for p in ranges if p.current is None}
+    found = {RangeParameter(p.name, _place(p), p.operator) for p in _open(lowered) if p.current is None}
     return tuple(sorted(found, key=lambda r: (r.name, r.operator)))
 
 
+def _open(lowered: Lowered) -> list[BoundParameter]:
+    """The ends of ranges, by which rows are stored in order or, of times on other columns, filtered at each read."""
+    return [p for p in lowered.parameters if p.operator != "="]
+
+
+def _range_column(lowered: Lowered) -> int | None:
+    """The column of the ranges by which rows are stored: of a time that changes, if there is any. Of several, that of a
+    parameter, else the first of ORDER BY, else one that few rows are behind since time goes on."""
+    ends = _open(lowered)
+    given = {_place(p) for p in ends if p.current is None}
+    first = {t.column for t in lowered.order[:1]}
+
+    def preference(p: BoundParameter) -> tuple[bool, ...]:
+        if p.current is None or p.current.coarse:
+            return False, p.current is not None
+        return True, _place(p) in given, _place(p) in first, p.operator in (">", ">=")
+
+    return _place(max(ends, key=preference)) if ends else None
+
+
 def _clock(lowered: Lowered) -> tuple[ClockBound, ...]:
+    column = _range_column(lowered)
+    return tuple(bound for bound in _clock_bounds(lowered) if bound.column == column)
+
+
+def _clock_filters(lowered: Lowered) -> tuple[ClockBound, ...]:
+    column = _range_column(lowered)
+    return tuple(bound for bound in _clock_bounds(lowered) if bound.column != column)
+
+
+def _clock_bounds(lowered: Lowered) -> list[ClockBound]:
     current = [(p, p.current) for p in lowered.parameters if p.current is not None]
-    return tuple(ClockBound(_place(p), p.operator, bound.value, bound.sql) for p, bound in current)
+    return [ClockBound(_place(p), p.operator, bound.value, bound.sql) for p, bound in current]
 
 
 def _clock_keys(lowered: Lowered, bounds: Mapping[str, ClockBound]) -> tuple[ClockBound, ...]:

@@ -9,7 +9,7 @@ says.
 Not here: cuts and intervals themselves (`plan.parts`); which intervals are covered (`intervals`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dataflow.errors import EvaluationError
 from dataflow.plan.nodes import OrderTerm
@@ -42,6 +42,13 @@ class Ordering:
     def cut_at(self, row: Row, behind: bool) -> Cut:
         """The cut before or behind a row and all that tie with it."""
         return Cut(tuple([row[column] for column, _ in self._parts]), behind)
+
+    def columns_of_place(self, place: bytes) -> Iterator[bytes]:
+        """Yields the bytes of each column, of a place that more may follow."""
+        for term, text in self._texts:
+            _, length = _value(term, text, place)
+            yield place[:length]
+            place = place[length:]
 
     def cut_of_place(self, place: bytes) -> Cut:
         """The cut before all rows that have this place. ValueError if no row can have it."""

@@ -1,6 +1,6 @@
 """Catalog of views, which the leaf store carries to every worker."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
@@ -134,6 +134,8 @@ class ViewInfo:
     serving: Serving = SERVING
     #: Bounds of the first column of `storage` that depend on the current time.
     clock: tuple[ClockInfo, ...] = ()
+    #: Conditions on the current time that filter rows, by the last columns of `storage`: one each.
+    filters: tuple[ClockInfo, ...] = ()
     #: Values of the current time that keys begin with.
     clock_keys: tuple[ClockInfo, ...] = ()
 
@@ -203,8 +205,24 @@ class ViewInfo:
 
     @cached_property
     def ordering(self) -> Ordering:
-        terms = [OrderTerm(i, column.descending, column.nulls_first) for i, column in enumerate(self.storage)]
-        return Ordering(terms, [column.type for column in self.storage])
+        return ordering_of(self.storage)
+
+    @cached_property
+    def filter_columns(self) -> tuple[tuple[ClockInfo, OrderColumn, Ordering], ...]:
+        """The filters with their columns, and the order of each."""
+        columns = self.storage[len(self.storage) - len(self.filters) :]
+        return tuple((bound, c, ordering_of([c])) for bound, c in zip(self.filters, columns, strict=True))
+
+    @cached_property
+    def answer_ordering(self) -> Ordering:
+        """The order in which rows are answered, with the columns that they are filtered by behind it."""
+        return self.ordering if self.direct else ordering_of(self.storage[1:])
+
+
+def ordering_of(columns: Sequence[OrderColumn]) -> Ordering:
+    """Return the order of rows of these columns."""
+    terms = [OrderTerm(i, column.descending, column.nulls_first) for i, column in enumerate(columns)]
+    return Ordering(terms, [column.type for column in columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +268,13 @@ def describe(
         null_rows=null_rows,
         status=status,
         listed=listed,
-        storage=tuple(OrderColumn(types[t.column], t.descending, t.nulls_first) for t in plan.storage_order),
+        storage=tuple(OrderColumn(types[t.column], t.descending, t.nulls_first) for t in plan.leaf_order),
         direct=is_direct(plan),
         refreshed=refreshed,
         within=len(plan.within),
         serving=serving,
         clock=tuple(_clock_info(bound, types) for bound in plan.clock),
+        filters=tuple(_clock_info(bound, types) for bound in plan.clock_filters),
         clock_keys=tuple(_clock_info(bound, types) for bound in plan.clock_keys),
     )
 
@@ -298,7 +317,7 @@ def _types_of(view: ViewInfo) -> Iterator[SqlType]:
     yield from (parameter.type for parameter in view.parameters)
     yield from (column.type for column in view.columns)
     yield from (column.type for column in view.storage)
-    for bound in view.clock + view.clock_keys:
+    for bound in view.clock + view.filters + view.clock_keys:
         yield from (bound.type, *types_in(bound.value))
 
 
@@ -357,6 +376,7 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),
         "serving": Serving.of(view.pop("serving")),
         "clock": timed(view.pop("clock")),
+        "filters": timed(view.pop("filters")),
         "clock_keys": timed(view.pop("clock_keys")),
     }
     return ViewInfo(**parts, **view)

@@ -44,7 +44,8 @@ class ViewEncoder:
         self._row_json = compile_row(columns, bigint_text)
         self._ordering = Ordering(plan.storage_order, types)
         direct = is_direct(plan)
-        order = plan.storage_order if direct else plan.order
+        # Where the order is not the store's, that has the range's column before it.
+        order = plan.leaf_order if direct else plan.leaf_order[1:]
         self._answer_order = Ordering(order, types).place_of_row if order else None
         self._store_order = None if direct else Ordering(plan.storage_order[:1], types).place_of_row
         # If rows are ordered by columns that readers do not see, another order of the same rows is another answer.

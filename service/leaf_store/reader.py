@@ -15,7 +15,7 @@ from pathlib import Path
 import lmdb
 
 from dataflow.plan.parts import WHOLE
-from dataflow.types import ViewId
+from dataflow.types import Key, ViewId
 from service.leaf_store.answer import EMPTY_TAG, LeafState, PageWindow, StoredAnswer
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog
 from service.leaf_store.collations import LoadedCollations
@@ -30,6 +30,7 @@ from service.leaf_store.layout import (
     META,
     META_KEY,
     PLAIN,
+    ROWS_SLICE,
     Places,
     content_hash,
     entry_key,
@@ -119,6 +120,12 @@ class LeafReader:
                 None if (info := views.get(view)) is None else answer_in(txn, info, values, window, ahead)
                 for view, values, window in reads
             ], state
+
+    def rows_stored(self, info: ViewInfo, key: Key) -> int:
+        """Return the number of rows stored under a key."""
+        with self.begin() as txn:
+            entry = txn.get(entry_key(info.head, key))
+        return 0 if entry is None else int.from_bytes(entry[ROWS_SLICE], "big")
 
 
 def answer_in(
@@ -257,9 +264,22 @@ def _records(txn: LeafTransaction, info: ViewInfo, request: LeafRequest, start: 
         elif not full:
             raise NotCoveredError
     if info.direct:
-        return streams[0] if len(streams) == 1 else merge(*streams)
-    rows = _resorted(record for stream in streams for record in stream)
+        return _filtered(streams[0] if len(streams) == 1 else merge(*streams), info, request)
+    rows = _filtered(_resorted(record for stream in streams for record in stream), info, request)
     return rows if start is None else [row for row in rows if row[0] >= start.suffix]
+
+
+def _filtered(records: Iterable[Record], info: ViewInfo, request: LeafRequest) -> Iterable[Record]:
+    """Return the records, with suffixes in the order of the answer, that pass the filters."""
+    if not request.filters:
+        return records
+    parts, filters = info.answer_ordering.columns_of_place, request.filters
+
+    def passes(suffix: bytes) -> bool:
+        columns = list(parts(suffix))[-len(filters) :]
+        return all(low <= c and (high is None or c < high) for c, (low, high) in zip(columns, filters, strict=True))
+
+    return (record for record in records if passes(record[0]))
 
 
 def _start(info: ViewInfo, values: Values, window: PageWindow | None) -> tuple[bytes, Place | None]:

@@ -14,7 +14,7 @@ from dataflow.types import Key, Value
 from service.leaf_store.answer import PageWindow
 from service.leaf_store.catalog import BOUNDS, OrderColumn, ParameterInfo, ParameterRole, ViewInfo
 from service.leaf_store.clock import FILLED_US, now_us
-from service.leaf_store.layout import content_hash, entry_key, entry_keys
+from service.leaf_store.layout import Places, content_hash, entry_key, entry_keys
 
 #: A parameter's value; a tuple for a list parameter.
 Given = Value | tuple[Value, ...]
@@ -29,7 +29,7 @@ CHECK_BYTES = 8
 class LeafRequest:
     """A read of a view: the rows of `keys`, merged if they are several, in `part`, at most `limit_rows` after the
     first `offset_rows`; or the rows with one of the values `picked` in their order columns. Without keys, no row can
-    match and the answer does not depend on data."""
+    match and the answer does not depend on data. `filters`: places that the last order columns of a row must be in."""
 
     keys: tuple[Key, ...]
     part: Interval
@@ -37,6 +37,7 @@ class LeafRequest:
     offset_rows: int
     window: PageWindow | None = None
     picked: tuple[Key, ...] = ()
+    filters: tuple[Places, ...] = ()
 
 
 def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None) -> LeafRequest:
@@ -67,15 +68,24 @@ def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None)
         if not picked:
             keys = ()
     part = WHOLE
+    filters: tuple[Places, ...] = ()
     if info.clock:
         time_us = now_us()
         bounds += [_role(bound.at(time_us)) for bound in info.clock]
+        filters = tuple(_filters(info, time_us))
     if bounds:
         known = [(role, bound) for role, bound in bounds if bound is not None]
         part = part_of(info.storage[0], info.ordering, known)
         if len(known) < len(bounds) or _is_empty(info.ordering, part):
             keys = ()
-    return LeafRequest(keys, part, limit_rows, offset_rows, window, picked)
+    return LeafRequest(keys, part, limit_rows, offset_rows, window, picked, filters)
+
+
+def _filters(info: ViewInfo, time_us: int) -> Iterator[Places]:
+    """Yield the places that a row's columns must be in at a time, for each of the last order columns."""
+    for bound, column, ordering in info.filter_columns:
+        part = part_of(column, ordering, [_role(bound.at(time_us))])
+        yield ordering.place(part.start) or b"", ordering.place(part.end)
 
 
 def part_ahead(info: ViewInfo, values: Values) -> Interval:

@@ -68,6 +68,11 @@ _VIEWS = {
     "between": "SELECT id FROM events WHERE at BETWEEN {now} - {short} AND {now} ORDER BY at, id",
     "due": "SELECT id, at FROM events WHERE kind = :kind AND {now} >= at ORDER BY at DESC, id LIMIT 8",
     "coming": "SELECT id, at FROM events WHERE kind = :kind AND at > {now} ORDER BY at, id LIMIT 3",
+    "valid": "SELECT id FROM events WHERE kind = :kind AND at <= {now} AND until > {now} ORDER BY id",
+    "latest_valid": "SELECT id, at FROM events WHERE kind = :kind AND at <= {now} AND (until IS NULL OR until > {now})"
+    " ORDER BY at DESC, id LIMIT 5",
+    "valid_or_old": "SELECT id FROM events WHERE (at <= {now} OR id < 40) AND (until >= {now} OR until IS NULL)"
+    " AND kind = :kind",
     "days": "SELECT id, day FROM events WHERE kind = :kind AND day >= {today} AND id > 0",
     "since_midnight": "SELECT id FROM events WHERE kind = :kind AND at >= {today}",
     "day_before_moment": "SELECT id FROM events WHERE kind = :kind AND day < {now} - {hour}",
@@ -88,7 +93,7 @@ POSTGRES = Setup(
     (
         "CREATE TABLE kinds (id int PRIMARY KEY, name text NOT NULL)",
         "CREATE TABLE events (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind int NOT NULL,"
-        " at timestamptz NOT NULL, day date NOT NULL)",
+        " at timestamptz NOT NULL, day date NOT NULL, until timestamptz)",
         "CREATE INDEX ON events (kind, at)",
         "INSERT INTO kinds SELECT n, 'kind ' || n FROM generate_series(1, 3) n",
     ),
@@ -98,8 +103,9 @@ POSTGRES = Setup(
     "timestamptz '{}+00'",
     "date '{}'",
     False,
-    "WITH made AS (SELECT now() - make_interval(secs => %s) AS at)"
-    " INSERT INTO events (kind, at, day) SELECT %s, at, at::date FROM made",
+    "WITH made AS (SELECT now() - make_interval(secs => %(age)s) AS at)"
+    " INSERT INTO events (kind, at, day, until)"
+    " SELECT %(kind)s, at, at::date, at + make_interval(secs => %(lasting)s) FROM made",
     "UPDATE events SET at = now() - make_interval(secs => %s) WHERE mod(id, 50) = %s",
     "DELETE FROM events WHERE mod(id, 50) = %s",
 )
@@ -107,7 +113,7 @@ MARIADB = Setup(
     (
         "CREATE TABLE kinds (id int PRIMARY KEY, name varchar(20) NOT NULL)",
         "CREATE TABLE events (id int AUTO_INCREMENT PRIMARY KEY, kind int NOT NULL, at datetime(3) NOT NULL,"
-        " day date NOT NULL, KEY (kind, at))",
+        " day date NOT NULL, until datetime(3), KEY (kind, at))",
         "INSERT INTO kinds SELECT seq, CONCAT('kind ', seq) FROM seq_1_to_3",
     ),
     _views("INTERVAL 1 HOUR", "INTERVAL 5 SECOND"),
@@ -116,8 +122,8 @@ MARIADB = Setup(
     "TIMESTAMP '{}'",
     "DATE '{}'",
     True,
-    "INSERT INTO events (kind, at, day) SELECT k, a, DATE(a) FROM"
-    " (SELECT NOW(3) - INTERVAL %s SECOND AS a, %s AS k) made",
+    "INSERT INTO events (kind, at, day, until) SELECT k, a, DATE(a), a + INTERVAL %(lasting)s SECOND FROM"
+    " (SELECT NOW(3) - INTERVAL %(age)s SECOND AS a, %(kind)s AS k) made",
     "UPDATE events SET at = NOW(3) - INTERVAL %s SECOND WHERE mod(id, 50) = %s",
     "DELETE FROM events WHERE mod(id, 50) = %s",
 )
@@ -162,7 +168,8 @@ class Site:
         age = round(draw.uniform(*draw.choice(_AGES)), 3)
         what = draw.random()
         if what < 0.7:
-            cursor.execute(self.setup.insert, (age, draw.choice(KINDS)))
+            lasting = draw.choice((None, round(max(0, age) + draw.uniform(-2, 6), 3)))
+            cursor.execute(self.setup.insert, {"age": age, "kind": draw.choice(KINDS), "lasting": lasting})
         elif what < 0.85:
             cursor.execute(self.setup.move, (age, draw.randrange(50)))
         else:

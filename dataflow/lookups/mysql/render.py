@@ -12,12 +12,16 @@ from dataflow.plan.render import ColumnName
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.types.floats import float4
+from dataflow.types.mysql_dates import DATE, DATETIME, TIMESTAMP
 
 _INFIX = {o: o for o in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "%", "&", "|", "<<", ">>")} | {
     "is not distinct from": "<=>",
     "like": "LIKE",
 }
+_CHOICES = frozenset({"case", "coalesce"})
 _POSTFIX = frozenset({"is null", "is not null", "is true", "is not true", "is false", "is not false"})
+#: Constants that are no text where a value is chosen, whose type the choice has.
+_MOMENTS = {DATE: "DATE", DATETIME: "TIMESTAMP", TIMESTAMP: "TIMESTAMP"}
 _FUNCTIONS = {"coalesce": "COALESCE", "nullif": "NULLIF", "||": "CONCAT", "abs": "ABS"} | {
     name: name.upper() for name in ("concat_ws", "lower", "upper")
 }
@@ -77,8 +81,9 @@ def render(expression: Scalar, name: ColumnName) -> str:
         return constant(expression.value, expression.type)
     if not isinstance(expression, Call):
         return name(expression.index)
-    arguments = [render(a, name) for a in expression.arguments]
     function = expression.function
+    chosen = function in _CHOICES
+    arguments = [_chosen(a) if chosen and isinstance(a, Literal) else render(a, name) for a in expression.arguments]
     if function in _INFIX:
         return f"({arguments[0]} {_INFIX[function]} {arguments[1]})"
     if function in _POSTFIX:
@@ -88,6 +93,13 @@ def render(expression: Scalar, name: ColumnName) -> str:
     if function in _FUNCTIONS:
         return f"{_FUNCTIONS[function]}({', '.join(arguments)})"
     return _special(expression, arguments)
+
+
+def _chosen(literal: Literal) -> str:
+    """A constant among values of which one is chosen: a moment as one, so that the choice is none of texts."""
+    sql = constant(literal.value, literal.type)
+    kind = _MOMENTS.get(literal.type.name) if literal.value is not None else None
+    return sql if kind is None else f"{kind}{sql}"
 
 
 def _named(function: str, arguments: list[str]) -> str:

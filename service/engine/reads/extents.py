@@ -3,8 +3,10 @@
 Not here: the test whether the leaf store covers enough (`service.leaf_store.reader`), covering (`dataflow.engine`).
 """
 
+from dataclasses import replace
+
 from dataflow.engine.events import Ahead, Extent
-from dataflow.plan.parts import WHOLE, Interval
+from dataflow.plan.parts import WHOLE, Cut, Interval
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.layout import HASH_BYTES
 from service.leaf_store.pages import Place, page_bounds, read_token
@@ -24,7 +26,7 @@ def extent_of(info: ViewInfo, values: Values, request: LeafRequest, factor: int 
     if not info.storage or not info.direct:
         # Answers in another order than the store's need all rows to find the first.
         return _interval(part)
-    begin = part.start if start is None else info.ordering.cut_of_place(start.suffix[:-HASH_BYTES])
+    begin = part.start if start is None else _cut_before(info, start)
     rows = rows_needed(request, start) if info.ordered else None
     if rows is None or rows * factor > _MAX_ROWS_AHEAD:
         return _interval(Interval(begin, part.end))
@@ -52,6 +54,12 @@ def rows_asked(info: ViewInfo, values: Values, request: LeafRequest) -> int | No
     start = start_of(info, values, request)
     rows = rows_needed(request, start)
     return None if rows is None else rows + (0 if start is None else start.rank)
+
+
+def _cut_before(info: ViewInfo, start: Place) -> Cut:
+    """Returns the cut before a place, without the columns that the engine's order does not have."""
+    cut = info.ordering.cut_of_place(start.suffix[:-HASH_BYTES])
+    return replace(cut, values=cut.values[: len(info.storage) - len(info.filters)])
 
 
 def _interval(part: Interval) -> Interval | None:

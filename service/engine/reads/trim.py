@@ -48,7 +48,11 @@ class Trimmer:
             rows = len(orjson.loads(answer.rows))
         for key in request.keys:
             at = (info.id, key)
-            self._asked[at] = max(self._rows(at), info.offset_rows + rows if rows is not None else _ALL_ROWS)
+            wanted = info.offset_rows + rows if rows is not None else _ALL_ROWS
+            if info.filters and at not in self._asked:
+                # An answer does not show how many rows it was filtered from. A later miss also has rows that have left.
+                wanted = max(wanted, self._leaf.reader.rows_stored(info, key))
+            self._asked[at] = max(self._rows(at), wanted)
         if len(self._asked) > _MAX_KEYS:
             self._asked_before, self._asked = self._asked, {}
 
@@ -60,5 +64,7 @@ class Trimmer:
     def _moved(self, _: Position) -> None:
         for at, rows in self._leaf.large_parts.items():
             if rows > 2 * self._rows(at) + LARGE_PART_ROWS:
+                self._asked.pop(at, None)
+                self._asked_before.pop(at, None)
                 # In a step of its own: other parts have not processed the current step yet.
                 asyncio.get_running_loop().call_soon(self._dispatcher.step, EvictKey(*at))

@@ -7,7 +7,7 @@ import pytest
 from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.clock_bounds import bound_at
-from dataflow.plan.nodes import View, column_types
+from dataflow.plan.nodes import Chain, View, column_types
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 
@@ -116,13 +116,19 @@ def test_bounds_of_mariadb(condition: str, expected: list[tuple[str, str]]) -> N
         ("SELECT id, now() FROM t", "The current time is not a function of the database's contents."),
         ("SELECT id FROM t WHERE at > current_timestamp(0)", "The current time is not a function"),
         ("SELECT id FROM t WHERE at > clock_timestamp()", "CLOCK_TIMESTAMP is not on the list of exact functions."),
-        ("SELECT id FROM t WHERE at > now() OR id = 1", "The current time is not a function"),
+        ("SELECT id FROM t WHERE at > now() OR ts > now()", "The current time is not a function"),
+        ("SELECT id FROM t WHERE at > now() OR id = :p", "The current time is not a function"),
+        ("SELECT id FROM t WHERE at > now() OR EXISTS (SELECT FROM t)", "The current time is not a function"),
         ("SELECT id FROM t WHERE NOT at > now()", "The current time is not a function"),
         ("SELECT id FROM t WHERE now() - at < interval '1 day'", "The current time is not a function"),
         ("SELECT id FROM t WHERE at > now() - :p::interval", "The current time is not a function"),
         (
-            "SELECT id FROM t WHERE at > now() AND ts > now()",
-            "The condition on the current time is a range over a second",
+            "SELECT id FROM (SELECT id FROM t WHERE at <= now() AND ts > now() ORDER BY id LIMIT 3) x",
+            "The condition on the current time is a list or a range over a column that is not in the LIMIT",
+        ),
+        (
+            "SELECT DISTINCT k FROM t WHERE at <= now() AND ts > now()",
+            "The condition on the current time is a list or a range over a column that is not in the DISTINCT",
         ),
         ("SELECT id FROM t WHERE at > now() - interval 'infinity'", "The bound of a time window has no finite value"),
         ("SELECT id FROM t WHERE at > now() - NULL::interval", "The bound of a time window has no finite value"),
@@ -168,6 +174,62 @@ def test_a_range_of_another_column_is_a_free_parameter() -> None:
         assert [p.name for p in view.parameters] == ["least"]
         assert view.ranges == ()
         assert [b.operator for b in view.clock] == [">"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "window", "filters"),
+    [
+        ("at <= now() AND ts > now()", [("ts", ">")], [("at", "<=")]),
+        ("ts > now() AND at <= now() ORDER BY at DESC, id LIMIT 3", [("at", "<=")], [("ts", ">")]),
+        ("ts > now() AND at <= now() AND at > :since", [("at", "<=")], [("ts", ">")]),
+        ("at <= now() AND ts <= now() AND at > now() - interval '1 day'", [("at", "<="), ("at", ">")], [("ts", "<=")]),
+        ("at BETWEEN now() - interval '1 day' AND now() AND ts < now()", [("at", "<="), ("at", ">=")], [("ts", "<")]),
+    ],
+)
+def test_a_second_column_filters(sql: str, window: list[tuple[str, str]], filters: list[tuple[str, str]]) -> None:
+    view = plan_view("v", f"SELECT id, at, ts FROM t WHERE {sql}", POSTGRES)
+    names = {c.column: c.name for c in view.output}
+    assert sorted((names[b.column], b.operator) for b in view.clock) == window
+    assert [(names[b.column], b.operator) for b in view.clock_filters] == filters
+    assert [t.column for t in view.leaf_order[-len(filters) :]] == [b.column for b in view.clock_filters]
+    assert all(b.column not in view.range_columns for b in view.clock_filters)
+
+
+@pytest.mark.parametrize(
+    ("condition", "passing", "expected"),
+    [
+        ("at IS NULL OR at > now()", (">", "2028-02-29 08:30:00.25+00"), "infinity"),
+        ("(k = 1) OR (id = 2) OR now() >= at", ("<=", "2028-02-29 08:30:00.25+00"), "-infinity"),
+        ("d < now() OR d IS NULL", ("<=", "2028-02-29"), "-infinity"),
+    ],
+)
+def test_a_condition_beside_the_time_puts_rows_at_its_end(
+    condition: str, passing: tuple[str, str], expected: str
+) -> None:
+    view = plan_view("v", f"SELECT id FROM t WHERE {condition}", POSTGRES)
+    assert bounds(view) == [passing]
+    (bound,) = view.clock
+    assert isinstance(view.relation, Chain)
+    compute = compile_scalar(view.relation.columns[bound.column])
+    assert compute(("2", "1", None, None, None)) == expected
+    assert compute(("3", "3", "2028-01-01 00:00:00+00", None, "2028-01-01")) in ("2028-01-01 00:00:00+00", "2028-01-01")
+
+
+def test_a_condition_beside_the_time_on_mariadb() -> None:
+    for column, end in (
+        ("at6", "9999-12-31 23:59:59.000000"),
+        ("ts", "9999-12-31 23:59:59"),
+        ("at", "9999-12-31 23:59:59"),
+    ):
+        view = plan_view("v", f"SELECT id FROM t WHERE {column} IS NULL OR {column} > NOW()", MARIADB)
+        assert isinstance(view.relation, Chain)
+        assert compile_scalar(view.relation.columns[view.clock[0].column])(("1",) + (None,) * 5) == end
+
+
+def test_days_beside_a_condition_are_parts_of_the_key() -> None:
+    for catalog_, day in ((POSTGRES, "CURRENT_DATE"), (MARIADB, "CURDATE()")):
+        view = plan_view("v", f"SELECT count(*) FROM t WHERE d >= {day} OR d IS NULL", catalog_)
+        assert [b.operator for b in view.clock_keys] == [">="]
 
 
 def test_equal_bounds_are_one() -> None:

@@ -7,14 +7,16 @@ import orjson
 import pytest
 
 from dataflow.engine.effects import LeafExtend
+from dataflow.engine.events import Ahead
 from dataflow.plan.clock_bounds import PRECISE, ClockBound
 from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, View
-from dataflow.plan.parts import END, Cut, Interval
+from dataflow.plan.parts import END, START, Cut, Interval
 from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import SqlType
 from dataflow.types import ViewId
 from service.engine.reads.extents import extent_of
 from service.leaf_store import request
+from service.leaf_store.answer import PageWindow
 from service.leaf_store.catalog import ViewInfo, describe
 from service.leaf_store.clock import AHEAD_US, BACK_US
 from service.leaf_store.request import request_of
@@ -43,6 +45,23 @@ def window(*clock: ClockBound, order: tuple[OrderTerm, ...] = ()) -> View:
 
 LAST_HOUR = window(ClockBound(2, ">", _HOUR_AGO, "now() - interval '1 hour'"))
 BETWEEN = replace(LAST_HOUR, clock=(*LAST_HOUR.clock, ClockBound(2, "<=", PRECISE, "now()")))
+
+
+#: Of the last hour, by an order column that is no time, and not before their second time.
+FILTERED = View(
+    name="filtered",
+    sql="SELECT …",
+    relation=Chain(
+        "public.stories", None, tuple(ColumnRef(i, t) for i, t in enumerate((_INT8, _INT8, _MOMENT, _MOMENT)))
+    ),
+    parameters=(Parameter("author", 1),),
+    output=(OutputColumn("id", 0),),
+    clock=LAST_HOUR.clock,
+    clock_filters=(ClockBound(3, "<=", PRECISE, "now()"),),
+)
+BY_ID = replace(FILTERED, order=(OrderTerm(0, descending=True),), limit_rows=2)
+BY_TIME = replace(FILTERED, order=(OrderTerm(2), OrderTerm(0)), limit_rows=2)
+PAST, NOON, SOON = ("2024-01-01 11:59:59+00", "2024-01-01 12:00:00+00", "2024-01-01 12:00:01+00")
 
 
 def info_of(view: View) -> ViewInfo:
@@ -128,6 +147,73 @@ def test_the_first_rows_begin_where_they_will(time_us: list[int]) -> None:
     extent = extent_of(info_of(newest), ("1",), request_of(info_of(newest), ("1",)))
     assert extent is not None
     assert extent.start == Cut((at("13:00:00"),), behind=False)
+
+
+def filtered(writer: LeafWriter, view: View, *seconds: str | None) -> None:
+    """Store rows of author 1, each a minute later than the one before, with these second times."""
+    writer.register(VIEW, view)
+    start, end = START, END
+    rows = [(str(n), "1", at(f"11:{n + 30}:00"), second) for n, second in enumerate(seconds)]
+    writer.commit([LeafExtend(VIEW, ("1",), rows, (Interval(start, end),))], 8, 0)
+
+
+def answered(writer: LeafWriter, window: PageWindow | None = None) -> tuple[list[int], str | None]:
+    (answer,), _ = writer.reader.read([(VIEW, ("1",), window)])
+    assert answer is not None
+    return [row["id"] for row in orjson.loads(answer.rows)], answer.next
+
+
+@pytest.mark.parametrize(
+    ("view", "now", "later", "latest"),
+    [
+        (FILTERED, [0, 2], [0, 1, 2], [2]),
+        (BY_ID, [2, 0], [2, 1], [2]),
+        (BY_TIME, [0, 2], [0, 1], [2]),
+    ],
+)
+def test_rows_are_filtered_by_a_second_time(
+    writer: LeafWriter, time_us: list[int], view: View, now: list[int], later: list[int], latest: list[int]
+) -> None:
+    filtered(writer, view, PAST, SOON, NOON, None)
+    assert writer.reader.catalog().by_name["filtered"] == info_of(view)
+    assert answered(writer) == (now, None)
+    time_us[0] += 999_999
+    assert answered(writer) == (now, None)
+    time_us[0] += 1
+    assert answered(writer) == (later, None)
+    time_us[0] = NOON_US + 31 * 60_000_000 + 1
+    assert answered(writer) == (latest, None)
+
+
+@pytest.mark.parametrize("view", [replace(BY_ID, limit_rows=None), replace(BY_TIME, limit_rows=None)])
+def test_pages_are_of_filtered_rows(writer: LeafWriter, time_us: list[int], view: View) -> None:
+    del time_us
+    filtered(writer, view, PAST, SOON, NOON, SOON, PAST, None, PAST)
+    pages: list[list[int]] = []
+    after: str | None = None
+    while not pages or after is not None:
+        ids, after = answered(writer, PageWindow(2, after))
+        pages.append(ids)
+    assert pages == ([[6, 4], [2, 0]] if view.order[0].column == 0 else [[0, 2], [4, 6]])
+
+
+def test_a_page_of_filtered_rows_begins_in_the_order_of_the_engine(writer: LeafWriter, time_us: list[int]) -> None:
+    del time_us
+    view = replace(BY_TIME, limit_rows=None)
+    filtered(writer, view, PAST, SOON, NOON, PAST)
+    window = PageWindow(2, answered(writer, PageWindow(2, None))[1])
+    extent = extent_of(info_of(view), ("1",), request_of(info_of(view), ("1",), window))
+    assert isinstance(extent, Ahead)
+    assert extent.start == Cut((at("11:32:00"), "2"), behind=False)
+
+
+def test_filtered_rows_that_end_too_early_are_a_miss(writer: LeafWriter, time_us: list[int]) -> None:
+    del time_us
+    writer.register(VIEW, BY_TIME)
+    rows = [(str(n), "1", at(f"11:{n + 30}:00"), SOON if n else PAST) for n in range(3)]
+    part = Interval(START, Cut((at("11:40:00"),), behind=False))
+    writer.commit([LeafExtend(VIEW, ("1",), rows, (part,))], 8, 0)
+    assert ids(writer) is None
 
 
 def test_clients_give_no_time(writer: LeafWriter, time_us: list[int]) -> None:
