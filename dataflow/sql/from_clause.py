@@ -212,9 +212,10 @@ class FromClause:
         self, relation: Relation, on: Sequence[Scalar], parameters: Sequence[BoundParameter], *, every: bool
     ) -> None:
         """Joins the relation of a subquery behind all others, by `on`; `every`: it has one row for certain."""
+        position = len(self.inputs)
         self.joined.append(relation)
         if not (every and not on and not parameters):
-            self.joined.join_left(len(self.inputs) - 1, on, parameters)
+            self.joined.join_left(position, [self.correlations.settled(part) for part in on], parameters)
 
     @property
     def width(self) -> int:
