@@ -32,6 +32,7 @@ from dataflow.sql.free_parameters import (
     is_list,
     refuse_parameter,
 )
+from dataflow.sql.join_syntax import is_comma, is_join, lateral_of, require_only
 from dataflow.sql.loose_block import LooseBlock, Mark, Pending, refuse_pending
 from dataflow.sql.sources import Derived, Environment, parameters_alone, renamed
 from dataflow.sql.subqueries import Subqueries, defaulted
@@ -152,7 +153,7 @@ class FromClause:
         clause = select.args.get("from_")
         trees: list[tuple[Any, list[Any]]] = [] if clause is None else [(clause.this, [])]
         for join in select.args.get("joins") or ():
-            if _is_comma(join):
+            if is_comma(join):
                 trees.append((join.this, []))
             else:
                 trees[-1][1].append(join)
@@ -266,16 +267,16 @@ class FromClause:
             bare = node.copy()
             bare.set("joins", None)
             return _Item(self._tree(bare, joins, beside))
-        if isinstance(node, exp.Subquery) and _is_join(node.this):
-            _only(node, "this", "alias")
+        if isinstance(node, exp.Subquery) and is_join(node.this):
+            require_only(node, "this", "alias")
             return _Item(_aliased(self._tree(node.this, (), beside), node))
         if isinstance(node, exp.Lateral):
             return self._lateral(node, beside)
         if isinstance(node, exp.Subquery):
-            _only(node, "this", "alias", "order", "limit", "offset", "with_")
+            require_only(node, "this", "alias", "order", "limit", "offset", "with_")
             return self._derived(self.environment.lower(node.copy(), replace(self.environment, in_from=True)), node, "")
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            _only(node, "this", "db", "catalog", "alias")
+            require_only(node, "this", "db", "catalog", "alias")
             return self._derived(self._named(node), node, name_of(node.this), self._table_name(node))
         if isinstance(node, exp.Values):
             raise UnsupportedQuery("VALUES is not kept up to date: it reads no table.", span_of(node))
@@ -307,13 +308,19 @@ class FromClause:
         return self.environment.read_registered(found, node)
 
     def _lateral(self, node: exp.Lateral, beside: Scope) -> _Item:
-        _only(node, "this", "alias")
+        require_only(node, "this", "alias")
         if not isinstance(node.this, exp.Subquery):
             raise UnsupportedQuery(f"{node.this.sql('postgres')} in FROM is not kept up to date.", span_of(node))
-        query = node.this.this
+        return self._for_each_row(node.this.this, node, beside)
+
+    def _for_each_row(self, query: exp.Expr, node: exp.Expr, beside: Scope) -> _Item:
+        """A query that may name what is `beside` it, in place of an item."""
         around = Around(self.joined, beside, self.environment.catalog)
         derived = self.environment.lower(query, self.environment.within(around, query))
-        return self._derived(derived, node, "", around=around)
+        is_table = isinstance(node, exp.Table)
+        return self._derived(
+            derived, node, name_of(node.this) if is_table else "", self._table_name(node) if is_table else None, around
+        )
 
     def _derived(
         self, derived: Derived, node: exp.Expr, default: str, table: str | None = None, around: Around | None = None
@@ -351,9 +358,14 @@ class FromClause:
         side, kind, method = (str(node.args.get(k) or "").upper() for k in ("side", "kind", "method"))
         if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS"):
             raise UnsupportedQuery(f"{method or kind} JOIN is not PostgreSQL's.", span_of(node))
-        _only(node, "this", "on", "using", "side", "kind", "method")
+        require_only(node, "this", "on", "using", "side", "kind", "method")
         middle = self.joined.mark()
-        item = self._item(node.this, beside.joined(left))
+        query = lateral_of(node)
+        if query is None:
+            item = self._item(node.this, beside.joined(left))
+        else:
+            item = self._for_each_row(query, node.this, beside.joined(left))
+            node = exp.Join(**{**node.args, "on": exp.true()})
         end = self.joined.mark()
         _check_names(left, item.scope, node.this)
         scope = left.joined(item.scope)
@@ -459,17 +471,6 @@ def _side_column(scope: Scope, name: str, node: exp.Expr, side: str) -> NamedCol
     return found[0]
 
 
-def _is_comma(join: exp.Join) -> bool:
-    return not any(join.args.get(k) for k in ("on", "using", "side", "kind", "method"))
-
-
-def _is_join(node: Any) -> bool:
-    """Return whether what stands in parentheses is a table or join, and no query."""
-    return isinstance(node, exp.Table) or (
-        isinstance(node, exp.Subquery) and bool(node.args.get("alias") or node.args.get("joins") or _is_join(node.this))
-    )
-
-
 def _aliased(scope: Scope, node: exp.Expr) -> Scope:
     """A join in parentheses under one name, if it has one."""
     alias = node.args.get("alias")
@@ -487,9 +488,3 @@ def _aliased(scope: Scope, node: exp.Expr) -> Scope:
 def _check_names(left: Scope, right: Scope, node: exp.Expr) -> None:
     for source in right.sources:
         left.check(source.alias, span_of(node))
-
-
-def _only(node: exp.Expr, *known: str) -> None:
-    unknown = [k for k, v in node.args.items() if v and k not in known]
-    if unknown:
-        raise UnsupportedQuery(f"{node.sql('postgres')} in FROM is not kept up to date.", span_of(node))

@@ -91,6 +91,8 @@ class QueryGenerator:
                 conditions = [self._join_condition(tables, (table, item.scope))]
                 if rng.random() < 0.25:
                     conditions.append(self._expressions.predicate(scope, 0))
+                if kind in ("JOIN", "LEFT JOIN") and rng.random() < 0.15:
+                    conditions.append(self._compared(scope))
                 on = f" ON {' AND '.join(conditions)}"
             joined = _From(f"{joined.sql} {kind} {item.sql}{on}", scope)
             tables.append((table, item.scope))
@@ -278,6 +280,13 @@ class QueryGenerator:
         a, b = rng.choice(matching)
         condition = f" WHERE {self._plain(inner)}" if rng.random() < 0.6 else ""
         return f"{a} {rng.choice(('IN', 'NOT IN'))} (SELECT {b} FROM {table} {alias}{condition})"
+
+    def _compared(self, scope: list[Named]) -> str:
+        """A condition with a subquery, in ON."""
+        numbers = self._of(scope, INT)
+        if not numbers or self._rng.random() < 0.5:
+            return self._subquery(scope, BOOL)
+        return f"{self._rng.choice(numbers)} {self._rng.choice(('=', '>='))} {self._subquery(scope, INT)}"
 
     def _plain(self, scope: list[Named]) -> str:
         """A condition without another subquery."""

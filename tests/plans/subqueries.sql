@@ -491,3 +491,35 @@ view without_from_there_is_one_row_of_any_values
   lookup: SELECT t."author", k.k2, count(*), count(*) FROM public.comments t JOIN unnest($1::text[], $2::timestamptz[]) AS k(k1, k2) ON t."author" = k.k1 WHERE t."created_at" > k.k2 GROUP BY t."author", k.k2
   lookup: SELECT t."story_id", t."user_id" FROM public.votes t JOIN unnest($1::int8[], $2::text[]) AS k(k1, k2) ON t."story_id" = k.k1 AND t."user_id" = k.k2
 */
+
+-- view: latest_comment
+SELECT s.id, c.body FROM stories s LEFT JOIN comments c ON c.story_id = s.id AND c.id = (SELECT max(id) FROM comments m WHERE m.story_id = s.id) WHERE s.author = :author;
+/*
+view latest_comment
+  incremental, partial: Each key is filled by its first read, by the lookups below.
+  parameters: :author = stories.author
+  columns: id, body
+  route: stories by author, then comments by stories.id
+  join
+    left comments.stories.id = stories.id
+    columns stories.id, stories.author, comments.comments2.body
+    table public.stories (id, author)
+      materialized by author
+    join
+      inner comments2.id = comments.max(id) and comments2.story_id = comments.story_id
+      inner stories.id = comments.story_id
+      columns comments2.body, stories.id
+      materialized by stories.id
+      route: stories by id, then comments by story_id, then comments2 by id, story_id
+      aggregate by story_id: max(id)
+        materialized by story_id
+        table public.comments (id, story_id)
+      table public.comments (id, story_id, body)
+        materialized by id, story_id
+      table public.stories (id)
+        materialized by id
+  lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
+  lookup: SELECT t."id" FROM public.stories t WHERE t."id" = ANY($1::int8[])
+  lookup: SELECT t."story_id", t."id", count(t."id"), count(*) FROM public.comments t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id", t."id"
+  lookup: SELECT t."id", t."story_id", t."body" FROM public.comments t JOIN unnest($1::int8[], $2::int8[]) AS k(k1, k2) ON t."id" = k.k1 AND t."story_id" = k.k2
+*/

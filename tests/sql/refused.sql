@@ -393,7 +393,7 @@ SELECT (SELECT max(s.score) FROM tags) FROM stories s
 SELECT s.author, (SELECT title FROM stories o WHERE o.id = s.id) FROM stories s GROUP BY s.author
 --> invalid at [s.author, (SELECT title FROM stories o WHERE o.id = s.id) FROM stories s GROUP BY s.author]: A column that is shown, ordered by or in HAVING must stand in GROUP BY or in an aggregate.
 
-SELECT s.id FROM stories s LEFT JOIN votes v ON v.story_id IN (SELECT story_id FROM comments)
+SELECT s.id FROM votes v RIGHT JOIN stories s ON v.story_id IN (SELECT story_id FROM comments)
 --> unsupported at [v.story_id IN (SELECT story_id FROM comments)]: A subquery here is not kept up to date.
 
 SELECT s.id FROM stories s LEFT JOIN LATERAL (SELECT count(*) AS n FROM votes v WHERE v.story_id = s.id) l ON l.n > 1
