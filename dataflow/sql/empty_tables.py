@@ -46,7 +46,9 @@ def _parts(relation: Relation, columns: Sequence[int]) -> list[list[Row]]:
 
 def _grouped(aggregate: Aggregate) -> list[Row]:
     calls = [CompiledCall(call) for call in aggregate.calls]
-    groups = _parts(aggregate.input, aggregate.group)
+    # The row that one has for any key is that of a key without rows.
+    keyed = aggregate.scalar and bool(aggregate.group)
+    groups = [] if keyed else _parts(aggregate.input, aggregate.group)
     result: list[Row] = []
     for rows in groups or ([[]] if aggregate.scalar else []):
         values = tuple(rows[0][c] if rows else None for c in aggregate.group)
