@@ -34,7 +34,7 @@ from dataflow.sql.free_parameters import (
 )
 from dataflow.sql.join_syntax import is_comma, is_join, lateral_of, require_only
 from dataflow.sql.loose_block import LooseBlock, Mark, Pending, refuse_pending
-from dataflow.sql.sources import Derived, Environment, parameters_alone, renamed
+from dataflow.sql.sources import Derived, Environment, renamed, row_without_table
 from dataflow.sql.subqueries import Subqueries, defaulted
 from dataflow.sql.syntax.parse import parameter_name, parameter_span
 from dataflow.sql.syntax.spans import span_of
@@ -141,11 +141,14 @@ class FromClause:
 
     # Clauses
 
-    def read_parameters(self, select: exp.Select) -> None:
-        """Joins the one row of a SELECT without FROM, which has the free parameters, for subqueries to be joined to."""
-        relation = parameters_alone(select, self.environment)
+    def read_row(self, select: exp.Select, *, top: bool) -> None:
+        """Joins the one row of a SELECT without FROM, with the free parameters that stand in it. That of a view is
+        there for subqueries to be joined to, if there are parameters."""
+        free = self.environment.free if top or select.find(exp.Placeholder) is not None else {}
+        relation = row_without_table(self.environment, free) if free or not top else None
         if relation is not None:
-            self._host = self.joined.append(relation)
+            first = self.joined.append(relation)
+            self._host = first if free else None
 
     def read(self, select: exp.Select) -> None:
         """Joins all that FROM names."""
@@ -279,7 +282,7 @@ class FromClause:
             require_only(node, "this", "db", "catalog", "alias")
             return self._derived(self._named(node), node, name_of(node.this), self._table_name(node))
         if isinstance(node, exp.Values):
-            raise UnsupportedQuery("VALUES is not kept up to date: it reads no table.", span_of(node))
+            return self._derived(self.environment.lower(node, replace(self.environment, in_from=True)), node, "")
         raise UnsupportedQuery(f"{node.sql('postgres')} in FROM is not kept up to date.", span_of(node))
 
     def _table_name(self, node: exp.Table) -> str | None:

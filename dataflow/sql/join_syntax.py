@@ -3,12 +3,16 @@
 Not here: their meaning (`from_clause`).
 """
 
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import UnsupportedQuery
+from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.sql.syntax.spans import span_of
+
+#: Of VALUES, each of which is a relation of its own.
+_MOST_ROWS = 64
 
 
 def is_comma(join: exp.Join) -> bool:
@@ -43,3 +47,17 @@ def lateral_of(node: exp.Join) -> exp.Select | None:
 def is_join_tree(item: exp.Expr) -> bool:
     """Return whether an item is several joined ones."""
     return bool(item.args.get("joins")) or (isinstance(item, exp.Subquery) and is_join(item.this))
+
+
+def values_query(node: exp.Values, named: bool) -> exp.Query:
+    """VALUES as a UNION ALL of SELECTs without FROM. `named`: their columns are column1, column2 and so on."""
+    if len(node.expressions) > _MOST_ROWS:
+        raise UnsupportedQuery(f"VALUES of more than {_MOST_ROWS} rows is not kept up to date.", span_of(node))
+    rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+    if len({len(row) for row in rows}) > 1:
+        raise InvalidQuery("The rows of VALUES have the same number of columns.", span_of(node))
+    selects: list[exp.Query] = [exp.Select(expressions=[part.copy() for part in row]) for row in rows]
+    if named:
+        columns = [exp.Alias(this=v.copy(), alias=exp.to_identifier(f"column{i}")) for i, v in enumerate(rows[0], 1)]
+        selects[0] = exp.Select(expressions=columns)
+    return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects)

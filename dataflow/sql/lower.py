@@ -31,7 +31,7 @@ from dataflow.sql.free_parameters import FreeParameters, can_be_free
 from dataflow.sql.limits import Limit, number_of, parameter_of
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import SelectClauses
-from dataflow.sql.sources import Environment
+from dataflow.sql.sources import Environment, table_in
 from dataflow.sql.syntax.parse import parameter_name, parameter_span, parse, tokens_of
 from dataflow.sql.syntax.spans import span_of
 from dataflow.state.ordering import Ordering
@@ -104,8 +104,8 @@ def _planned(
     below: frozenset[str],
 ) -> View:
     """`bounds`: the conditions on the current time whose values are free parameters."""
-    environment = Environment(sql, catalog, lower_derived, free=dict(free), below=below)
-    query = unwrapped(parse(sql, environment.dialect.grammar))
+    query = unwrapped(parse(sql, dialect_of(catalog.dialect).grammar))
+    environment = Environment(sql, catalog, lower_derived, free=dict(free), below=below, table=table_in(query, catalog))
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
         raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")
     lowered = lower_query(query, environment, SelectClauses(top=True))

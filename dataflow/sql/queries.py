@@ -10,6 +10,7 @@ from dataflow.scalar import ColumnRef, Scalar
 from dataflow.sql.clauses import Above, Lowered, Output, Sorted, finished, rows_of, sorted_by
 from dataflow.sql.empty_groups import grouped_by_parameters, one_row
 from dataflow.sql.expressions.scope import name_of
+from dataflow.sql.join_syntax import values_query
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.select import PLAIN, SelectClauses, SelectLowering, shown_column
 from dataflow.sql.set_operations import combined
@@ -27,7 +28,7 @@ def lower_query(node: exp.Expr, environment: Environment, use: SelectClauses = P
     if isinstance(node, exp.Select):
         return SelectLowering(node, environment, use).lower()
     if isinstance(node, exp.Values):
-        raise UnsupportedQuery("VALUES is not kept up to date: it reads no table.", span_of(node))
+        return lower_query(values_query(node, environment.dialect.names_values), environment, use)
     raise UnsupportedQuery(f"{node.key.upper()} is not kept up to date.", span_of(node))
 
 

@@ -82,8 +82,8 @@ class SelectLowering:
         """The relation, with its order. A view's LIMIT is the caller's; any other is in the relation."""
         self._check_clauses()
         self._from.read(self._select)
-        if self._use.top and self._select.args.get("from_") is None and not self._grouped_rows:
-            self._from.read_parameters(self._select)
+        if self._select.args.get("from_") is None and not self._grouped_rows:
+            self._from.read_row(self._select, top=self._use.top)
         self._from.offer()
         where = self._select.args.get("where")
         if where is not None:

@@ -65,6 +65,8 @@ class Environment:
     #: Of these, those that queries in FROM have for the queries around them; and whether this is of such a query.
     below: frozenset[str] = frozenset()
     in_from: bool = False
+    #: A table that the view reads.
+    table: Table | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -129,9 +131,12 @@ class Environment:
     def _read(self, name: str, sql: str, node: exp.Expr) -> Derived:
         if name in self.reading:
             raise InvalidQuery(f'The view "{name}" reads itself.', span_of(node))
-        environment = Environment(sql, self.catalog, self.lower, reading=(*self.reading, name))
         try:
-            return self.lower(parse(sql, self.dialect.grammar), environment)
+            query = parse(sql, self.dialect.grammar)
+            table = table_in(query, self.catalog)
+            return self.lower(
+                query, Environment(sql, self.catalog, self.lower, reading=(*self.reading, name), table=table)
+            )
         except (InvalidQuery, UnsupportedQuery) as error:
             raise UnsupportedQuery(f'The view "{name}" in FROM: {error.reason}', span_of(node)) from error
 
@@ -145,12 +150,20 @@ def renamed(derived: Derived, alias: exp.Expr | None) -> Derived:
     return replace(derived, columns=(*columns, *derived.columns[len(names) :]))
 
 
-def parameters_alone(select: exp.Select, environment: Environment) -> Relation | None:
-    """One row with the free parameters, nominally of a table that a subquery of the SELECT reads. None if there are no
-    such parameters, or no table."""
-    for node in select.find_all(exp.Table) if environment.free else ():
-        is_cte = node.args.get("db") is None and name_of(node.this) in environment.ctes
-        found = None if is_cte else find_relation(environment.catalog, node)
-        if isinstance(found, Table):
-            return row_of_parameters(found, [environment.free[name] for name in sorted(environment.free)])
+def row_without_table(environment: Environment, free: FreeParameters) -> Relation | None:
+    """One row with some free parameters, nominally of a table that the view reads; None if it reads none."""
+    table = environment.table
+    return None if table is None else row_of_parameters(table, [free[name] for name in sorted(free)])
+
+
+def table_in(query: exp.Expr, catalog: Catalog) -> Table | None:
+    """A table that a query names; None if it names none."""
+    ctes = {name_of(cte.args["alias"].this) for cte in query.find_all(exp.CTE)}
+    for node in query.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and (
+            node.args.get("db") is not None or name_of(node.this) not in ctes
+        ):
+            found = find_relation(catalog, node)
+            if isinstance(found, Table):
+                return found
     return None

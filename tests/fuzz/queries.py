@@ -107,8 +107,15 @@ class QueryGenerator:
                 sql += f" ORDER BY {', '.join(str(i + 1) for i in range(len(kinds)))} LIMIT {rng.choice((1, 2, 4))}"
                 kinds = self._dialect.any_of_equal(kinds)
             return _From(f"({sql}) {alias}", [Named(f"{alias}.c{i}", k) for i, k in enumerate(kinds, 1)]), ""
+        if depth > 0 and rng.random() < 0.04:
+            return self._constants(alias), ""
         table = rng.choice(list(self._dialect.tables))
         return _From(f"{table} {alias}", self._columns_of(table, alias)), table
+
+    def _constants(self, alias: str) -> _From:
+        """Some rows that no table has."""
+        rows = [f"SELECT {n} AS c1, {-n} AS c2" for n in self._rng.sample(range(1, 6), self._rng.randint(1, 3))]
+        return _From(f"({' UNION ALL '.join(rows)}) {alias}", [Named(f"{alias}.c{i}", INT) for i in (1, 2)])
 
     def _columns_of(self, table: str, alias: str) -> list[Named]:
         return [Named(f"{alias}.{column}", kind) for column, kind in self._dialect.tables[table].items()]

@@ -370,3 +370,37 @@ view a_time_window
   lookup of a part: SELECT t."id", t."title", t."author", t."created_at" FROM public.stories t WHERE t."author" = $1::text ORDER BY t."created_at" DESC, t."id" FETCH FIRST 20 ROWS WITH TIES
     warning: no index of public.stories begins with author, then created_at: each part is sorted anew
 */
+
+-- view: constant_rows
+SELECT s.id, k.kind FROM (VALUES (1, 'old'), (2, 'new')) k (author, kind) JOIN stories s ON s.id = k.author WHERE s.author = :author;
+/*
+view constant_rows
+  incremental, partial: Each key is filled by its first read; inputs that no route reaches from the key are fully materialized then.
+  parameters: :author = stories.author
+  columns: id, stories2.'old' AS kind
+  route: stories by author, then stories2 whole
+  join
+    inner stories2.1 = stories.id
+    columns stories.id, stories.author, stories2.'old'
+    table public.stories (id, author)
+      materialized by author
+    union
+      fully materialized: about 2 rows, 664 bytes
+      select
+        columns 1, 'old'
+        fully materialized: about 1 row, 332 bytes
+        aggregate by nothing
+          a row even for no rows
+          fully materialized: about 1 row, 164 bytes
+          table public.stories ()
+            where false
+      select
+        columns 2, 'new'
+        fully materialized: about 1 row, 332 bytes
+        aggregate by nothing
+          a row even for no rows
+          fully materialized: about 1 row, 164 bytes
+          table public.stories ()
+            where false
+  lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
+*/

@@ -44,6 +44,8 @@ class Dialect:
     #: The type of a text parameter that is read as its exact text, by that of text of no column; None if every text
     #: parameter is.
     exact_text: Callable[[SqlType], SqlType] | None
+    #: Whether VALUES names its columns column1, column2 and so on; else by the first row.
+    names_values: bool
     #: Whether statements are sent with their parameters' values in the text (`templates`).
     fills_templates: bool
 

@@ -21,6 +21,7 @@ MYSQL = Dialect(
     moments=False,
     text_functions=frozenset({*TEXTS, "substring", "trim", "json_contains", "json_quote"}),
     exact_text=coercible,
+    names_values=False,
     fills_templates=True,
     current_time=current_time,
     binders=BINDERS,

@@ -21,6 +21,7 @@ POSTGRES = Dialect(
     moments=True,
     text_functions=frozenset({"lower", "upper"}),
     exact_text=None,
+    names_values=True,
     fills_templates=False,
     current_time=current_time,
     binders=BINDERS,
