@@ -106,7 +106,7 @@ def with_values(sql: str, arguments: Arguments) -> str:
         if not isinstance(value, tuple):
             return _literal(value)
         # = ANY(:list) has parentheses of its own, too, but takes an array.
-        if re.search(r"\b(any|some|all)\s*\(\s*$", sql[: found.start()], re.IGNORECASE):
+        if re.search(r"\b(any|some|all)\s*\(\s*(cast\s*\(\s*)?$", sql[: found.start()], re.IGNORECASE):
             return _literal("{" + ",".join("NULL" if v is None else f'"{v}"' for v in value) + "}")
         return ", ".join(map(_literal, value))
 

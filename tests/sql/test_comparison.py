@@ -70,6 +70,8 @@ def test_only_the_outermost_limit_goes() -> None:
 
 
 def test_parameters_are_written_in_outside_of_strings_and_casts() -> None:
-    sql = "SELECT ':a', x::int FROM t WHERE x = :a AND y IN (:l) AND z = ANY(:l)"
-    filled = "SELECT ':a', x::int FROM t WHERE x = 'it''s' AND y IN ('1', NULL) AND z = ANY('{\"1\",NULL}')"
+    sql = "SELECT ':a', x::int FROM t WHERE x = :a AND y IN (:l) AND z = ANY(CAST(:l AS int[]))"
+    filled = (
+        "SELECT ':a', x::int FROM t WHERE x = 'it''s' AND y IN ('1', NULL) AND z = ANY(CAST('{\"1\",NULL}' AS int[]))"
+    )
     assert with_values(sql, {"a": "it's", "l": ("1", None)}) == filled

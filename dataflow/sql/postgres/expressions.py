@@ -11,6 +11,7 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Literal, Scalar
+from dataflow.schema import SqlType
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import UNKNOWN, cast_type, enum_type, type_of
@@ -170,7 +171,15 @@ def _cast(binder: Binder, node: Any) -> Scalar:
     if target.kind == "array" and isinstance(array, exp.Array) and array.expressions:
         # The elements are cast themselves: to text, a constant would be text first.
         return functions.array_of_type(binder.all(array.expressions), target, binder.text)
-    return functions.cast_to(binder.bind(node.this), target, binder.text)
+    bound = binder.bind(node.this)
+    return bound if _is_list_of(bound.type, target, binder) else functions.cast_to(bound, target, binder.text)
+
+
+def _is_list_of(given: SqlType, target: SqlType, binder: Binder) -> bool:
+    """Return whether a cast to an array leaves a list what it is."""
+    if given.element is None or target.element is None:
+        return False
+    return given.element.family == target.element.family and binder.dialect.cast_keeps_value(target.element)
 
 
 def _date(binder: Binder, node: Any) -> Scalar:
