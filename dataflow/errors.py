@@ -58,6 +58,10 @@ class UnsupportedParameter(UnsupportedQuery):
         self.bound = bound
 
 
+class UnsupportedRoute(UnsupportedQuery):
+    """A plan without a route from its key to the rows that a free parameter picks."""
+
+
 class InvalidQuery(Exception):
     """The user's: not a SELECT that the upstream would run (syntax, unknown names, side effects)."""
 

@@ -7,7 +7,7 @@ of its parameters, and every key of an aggregate without GROUP BY all of its gro
 Not here: routes of blocks (`routes`).
 """
 
-from dataflow.errors import UnsupportedQuery
+from dataflow.errors import UnsupportedRoute
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window
 from dataflow.plan.routes import block_route, coverable, union_columns
 from dataflow.schema import Catalog
@@ -26,7 +26,7 @@ def _check(relation: Relation, columns: Columns, catalog: Catalog) -> None:
     match relation:
         case Chain():
             if relation.parameters is not None and not found:
-                raise UnsupportedQuery("No route leads from the view's key to the rows that a parameter picks.")
+                raise UnsupportedRoute("No route leads from the view's key to the rows that a parameter picks.")
         case Block():
             route = block_route(relation, found, catalog)
             assert route is not None
@@ -39,7 +39,7 @@ def _check(relation: Relation, columns: Columns, catalog: Catalog) -> None:
                 _check(branch, shared, catalog)
         case Aggregate():
             if relation.scalar and relation.group and set(found) != set(range(len(relation.group))):
-                raise UnsupportedQuery(
+                raise UnsupportedRoute(
                     "No route leads to the one row that an aggregate without GROUP BY has for any key."
                 )
             _check(relation.input, tuple(relation.group[c] for c in found), catalog)

@@ -15,7 +15,7 @@ from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, Unsupporte
 from dataflow.plan.expressions import equality, null_of_nulls, shift, used_columns
 from dataflow.plan.nodes import AggregateCall, BlockInput, Chain, Relation
 from dataflow.plan.nullability import never_null
-from dataflow.plan.rules.rewriting import input_of, offsets
+from dataflow.plan.rules.rewriting import input_of, inputs_used, offsets
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Table, UpstreamView
 from dataflow.sql.conditions import BoundParameter, bind_conditions, bind_parts, split_by_keys
@@ -33,6 +33,7 @@ from dataflow.sql.free_parameters import (
     refuse_parameter,
 )
 from dataflow.sql.join_syntax import is_comma, is_join, lateral_of, require_only
+from dataflow.sql.joined_names import aliased, check_names, merged, side_column
 from dataflow.sql.loose_block import LooseBlock, Mark, Pending, refuse_pending
 from dataflow.sql.sources import Derived, Environment, renamed, row_without_table
 from dataflow.sql.subqueries import Subqueries, defaulted
@@ -162,7 +163,7 @@ class FromClause:
                 trees[-1][1].append(join)
         for item, joins in trees:
             scope = self._tree(item, joins, self.scope)
-            _check_names(self.scope, scope, item)
+            check_names(self.scope, scope, item)
             self.scope = self.scope.joined(scope)
         self.correlations.forget()
 
@@ -189,6 +190,8 @@ class FromClause:
         # What binds one may bind others, and changes the list.
         while pending := self.joined.finish():
             self.joined.bind(pending[0], self._value_of(pending[0]))
+        if self.environment.shared:
+            self._share()
         self.correlations.finish()
         for call in calls:
             used = used_columns(call.argument, *call.others, *(t.expression for t in call.order), call.keeps)
@@ -196,6 +199,20 @@ class FromClause:
                 raise UnsupportedQuery(
                     "An aggregate in a subquery whose columns are all of the query around it belongs to that one."
                 )
+
+    def _share(self) -> None:
+        """Joins relations by the free parameters that they have with a host here."""
+        for p in [p for p in self.parameters if p.name in self.environment.free and p.single]:
+            host = choose_host(self.inputs, [other.expression for other in self.parameters if other is not p])
+            if host is None or self._is_of_chain(p.expression):
+                continue
+            self.parameters.remove(p)
+            self.conjuncts.append(functions.comparison("=", p.expression, self._free_column(p.name, p.span)))
+
+    def _is_of_chain(self, expression: Scalar) -> bool:
+        starts = offsets(self.inputs)
+        inputs = inputs_used(starts, used_columns(expression))
+        return all(isinstance(self.inputs[i].relation, Chain) for i in inputs)
 
     def _value_of(self, pending: Pending) -> Scalar:
         """The column that a pending parameter equals, of a domain or as a free one."""
@@ -272,7 +289,7 @@ class FromClause:
             return _Item(self._tree(bare, joins, beside))
         if isinstance(node, exp.Subquery) and is_join(node.this):
             require_only(node, "this", "alias")
-            return _Item(_aliased(self._tree(node.this, (), beside), node))
+            return _Item(aliased(self._tree(node.this, (), beside), node))
         if isinstance(node, exp.Lateral):
             return self._lateral(node, beside)
         if isinstance(node, exp.Subquery):
@@ -320,10 +337,9 @@ class FromClause:
         """A query that may name what is `beside` it, in place of an item."""
         around = Around(self.joined, beside, self.environment.catalog)
         derived = self.environment.lower(query, self.environment.within(around, query))
-        is_table = isinstance(node, exp.Table)
-        return self._derived(
-            derived, node, name_of(node.this) if is_table else "", self._table_name(node) if is_table else None, around
-        )
+        if not isinstance(node, exp.Table):
+            return self._derived(derived, node, "", around=around)
+        return self._derived(derived, node, name_of(node.this), self._table_name(node), around)
 
     def _derived(
         self, derived: Derived, node: exp.Expr, default: str, table: str | None = None, around: Around | None = None
@@ -370,7 +386,7 @@ class FromClause:
             item = self._for_each_row(query, node.this, beside.joined(left))
             node = exp.Join(**{**node.args, "on": exp.true()})
         end = self.joined.mark()
-        _check_names(left, item.scope, node.this)
+        check_names(left, item.scope, node.this)
         scope = left.joined(item.scope)
         if side in ("RIGHT", "FULL") and (item.on or item.joined):
             raise UnsupportedQuery(f"LATERAL on the right of a {side} JOIN is not kept up to date.", span_of(node))
@@ -450,44 +466,9 @@ class FromClause:
     def _using(
         self, names: Sequence[tuple[str, exp.Expr]], scope: Scope, left: Scope, right: Scope, side: str
     ) -> list[Scalar]:
-        pairs = [(_side_column(left, n, node, "left"), _side_column(right, n, node, "right")) for n, node in names]
+        pairs = [(side_column(left, n, node, "left"), side_column(right, n, node, "right")) for n, node in names]
         for (ours, theirs), (_, node) in zip(pairs, names, strict=True):
             if not ours.column.type.comparable or ours.column.type.family != theirs.column.type.family:
                 raise UnsupportedQuery("USING with columns of two types is not kept up to date.", span_of(node))
-        scope.merge([(NamedColumn(a.name, _merged(a.column, b.column, side)), a, b) for a, b in pairs])
+        scope.merge([(NamedColumn(a.name, merged(a.column, b.column, side)), a, b) for a, b in pairs])
         return [equality(a.column, b.column) for a, b in pairs]
-
-
-def _merged(left: Scalar, right: Scalar, side: str) -> Scalar:
-    """The one column that USING makes of two."""
-    if side == "FULL":
-        return functions.coalesce([left, right])
-    return right if side == "RIGHT" else left
-
-
-def _side_column(scope: Scope, name: str, node: exp.Expr, side: str) -> NamedColumn:
-    found = [n for n in scope.star if n.name == name]
-    if len(found) > 1:
-        raise InvalidQuery(f'The column name "{name}" is ambiguous on the {side} side of the join.', span_of(node))
-    if not found:
-        raise InvalidQuery(f'There is no column "{name}" on the {side} side of the join.', span_of(node))
-    return found[0]
-
-
-def _aliased(scope: Scope, node: exp.Expr) -> Scope:
-    """A join in parentheses under one name, if it has one."""
-    alias = node.args.get("alias")
-    if alias is None:
-        return scope
-    names = [name_of(c) for c in alias.args.get("columns") or ()]
-    if len(names) > len(scope.star):
-        raise InvalidQuery("An alias names more columns than there are.", span_of(alias))
-    columns = [NamedColumn(name, n.column) for name, n in zip(names, scope.star, strict=False)]
-    result = Scope()
-    result.add(FromItem(name_of(alias.this), (*columns, *scope.star[len(names) :])), span_of(node))
-    return result
-
-
-def _check_names(left: Scope, right: Scope, node: exp.Expr) -> None:
-    for source in right.sources:
-        left.check(source.alias, span_of(node))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, UnsupportedQuery
+from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, UnsupportedQuery, UnsupportedRoute
 from dataflow.plan.clock_bounds import ClockBound
 from dataflow.plan.nodes import (
     OutputColumn,
@@ -51,10 +51,15 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
     free: dict[str, SqlType] = {}
     bounds: dict[str, ClockBound] = {}
     below: set[str] = set()
+    shared = False
     try:
         while True:
             try:
-                return _planned(name, sql, catalog, free, bounds, frozenset(below))
+                return _planned(name, sql, catalog, free, bounds, frozenset(below), shared)
+            except UnsupportedRoute:
+                if shared:
+                    raise
+                shared = True
             except UnsupportedParameter as refused:
                 if refused.below and refused.name not in below:
                     below.add(refused.name)
@@ -102,10 +107,12 @@ def _planned(
     free: FreeParameters,
     bounds: Mapping[str, ClockBound],
     below: frozenset[str],
+    shared: bool,
 ) -> View:
     """`bounds`: the conditions on the current time whose values are free parameters."""
     query = unwrapped(parse(sql, dialect_of(catalog.dialect).grammar))
-    environment = Environment(sql, catalog, lower_derived, free=dict(free), below=below, table=table_in(query, catalog))
+    table = table_in(query, catalog)
+    environment = Environment(sql, catalog, lower_derived, free=dict(free), below=below, shared=shared, table=table)
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
         raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")
     lowered = lower_query(query, environment, SelectClauses(top=True))

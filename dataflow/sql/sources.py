@@ -65,6 +65,8 @@ class Environment:
     #: Of these, those that queries in FROM have for the queries around them; and whether this is of such a query.
     below: frozenset[str] = frozenset()
     in_from: bool = False
+    #: Whether those of subqueries are columns of the query around as well, which its key begins with.
+    shared: bool = False
     #: A table that the view reads.
     table: Table | None = None
 

@@ -523,3 +523,25 @@ view latest_comment
   lookup: SELECT t."story_id", t."id", count(t."id"), count(*) FROM public.comments t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id", t."id"
   lookup: SELECT t."id", t."story_id", t."body" FROM public.comments t JOIN unnest($1::int8[], $2::int8[]) AS k(k1, k2) ON t."id" = k.k1 AND t."story_id" = k.k2
 */
+
+-- view: free_parameter_of_two_queries
+SELECT s.id FROM stories s WHERE s.author = :author AND EXISTS (SELECT FROM comments c WHERE c.story_id = s.id AND c.created_at >= :since);
+/*
+view free_parameter_of_two_queries
+  incremental, partial: Each key is filled by its first read, by the lookups below.
+  parameters: :author = stories.author, :since = stories.:1
+  columns: id
+  for NULL: what the upstream answers
+  route: stories by author, :1, then comments by story_id, :1
+  join
+    inner stories.id = comments.story_id and stories.:1 = comments.:1
+    columns stories.id, stories.author, stories.:1
+    aggregate by story_id, :1
+      materialized by story_id, :1
+      table public.comments (story_id, :1)
+        where created_at >= :1
+    table public.stories (id, author, :1)
+      materialized by author, :1
+  lookup: SELECT t."id", t."author", k.k2 FROM public.stories t JOIN unnest($1::text[], $2::timestamptz[]) AS k(k1, k2) ON t."author" = k.k1
+  lookup: SELECT t."story_id", k.k2, count(*) FROM public.comments t JOIN unnest($1::int8[], $2::timestamptz[]) AS k(k1, k2) ON t."story_id" = k.k1 WHERE t."created_at" >= k.k2 GROUP BY t."story_id", k.k2
+*/
