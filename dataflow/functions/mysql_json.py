@@ -78,6 +78,8 @@ def _levels(text: str) -> int:
                 deepest = max(deepest, level)
             case "]" | "}":
                 level -= 1
+            case _:
+                pass  # A string.
     return deepest
 
 
@@ -216,7 +218,8 @@ def _contains(text: str, wanted: str) -> bool:
             return text == wanted
         case _ if text in _WORDS or wanted[0] not in "-0123456789":
             return text == wanted
-    return abs(_double(text) - _double(wanted)) < _TOLERANCE
+        case _:
+            return abs(_double(text) - _double(wanted)) < _TOLERANCE
 
 
 def _contains_fields(text: str, wanted: str) -> bool:
@@ -293,9 +296,7 @@ _SUBJECTS = ("text", MARIADB_DOCUMENT)
 def _of_documents(function: Callable[..., str | None], result: str, *rests: str) -> tuple[Signature, ...]:
     """Overloads for texts and for documents, each with further arguments of texts."""
     return tuple(
-        Signature((subject, *rest.split()), result, function)
-        for subject in _SUBJECTS
-        for rest in rests or ("",)
+        Signature((subject, *rest.split()), result, function) for subject in _SUBJECTS for rest in rests or ("",)
     )
 
 
@@ -308,7 +309,9 @@ MYSQL_JSON: Table = {
     "JSON_VALID": _of_documents(_valid, "bool"),
     "JSON_UNQUOTE": _of_documents(_unquoted, "text"),
     "JSON_QUOTE": (Signature(("text",), "text", quoted),),
-    "JSON_CONTAINS": _of_documents(_contains_at, "bool", *(f"{wanted}{path}" for wanted in _SUBJECTS for path in ("", " text"))),
+    "JSON_CONTAINS": _of_documents(
+        _contains_at, "bool", *(f"{wanted}{path}" for wanted in _SUBJECTS for path in ("", " text"))
+    ),
 }
 
 __all__ = ["COMPILERS", "MYSQL_JSON", "array_of", "document", "element", "object_of", "steps_of"]

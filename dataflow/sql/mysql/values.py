@@ -44,8 +44,8 @@ def is_unsigned(sql_type: SqlType) -> bool:
 
 
 def prints_as_number(sql_type: SqlType) -> bool:
-    """Return whether the text of a number in SQL is that of the number: years and ZEROFILL have zeros before it, bits are
-    bytes."""
+    """Return whether the text of a number in SQL is that of the number: years and ZEROFILL have zeros before it, bits
+    are bytes."""
     return not sql_type.sql.startswith(("bit", "year")) and "zerofill" not in sql_type.sql
 
 

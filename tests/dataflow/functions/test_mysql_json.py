@@ -1,4 +1,4 @@
-"""JSON functions against MariaDB, over documents that are read in more than one way: every function of every document."""
+"""JSON functions of MariaDB over documents that are read in more than one way: every function of every document."""
 
 from collections.abc import Iterator, Sequence
 from random import Random

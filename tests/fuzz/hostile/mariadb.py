@@ -215,7 +215,7 @@ class MariaDbRun:
                 "JSON_OBJECTAGG(IF(id % 3, NULL, b), {0})",
                 "JSON_OBJECTAGG(IF(id % 3, NULL, {0}), ix)",
             ):
-                # Floats are added in the order of the server's rows, and sums of so long decimals are cut in that order.
+                # Floats are added in the order of the server's rows; sums of long decimals are cut in that order.
                 sums = name in "frm" and ("SUM" in aggregate or "AVG" in aggregate)
                 if wanted(written := aggregate.format(name)) and not sums:
                     yield from self._aggregate(written)
