@@ -24,6 +24,7 @@ from dataflow.sql.expressions.cast_types import UNKNOWN
 from dataflow.sql.expressions.scope import Scope, name_of
 from dataflow.sql.from_clause import FromClause
 from dataflow.sql.grouped_subqueries import FIRST_SUBQUERY, GroupedSubqueries, refuse_beside
+from dataflow.sql.grouping_sets import GroupedSets, Groupings, written_sets
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.sources import Environment
 from dataflow.sql.syntax.spans import span_of
@@ -75,6 +76,9 @@ class SelectLowering:
         self._calls = Calls()
         self._windows = Windows(select.args.get("windows") or ())
         self._grouping = GroupBy()
+        self._groupings = Groupings()
+        #: GROUPING SETS, by the positions of their expressions; None without.
+        self._sets: list[frozenset[int]] | None = None
         self._beside = GroupedSubqueries(self._from)
         self._grouped_rows = self._is_grouped()
 
@@ -99,7 +103,7 @@ class SelectLowering:
             raise UnsupportedQuery("The SELECT reads no table.", span_of(self._select))
         grouped = self._grouped_rows or bool(self._calls.calls)
         rows, above = self._grouped(above, *conditions) if grouped else self._plain(above)
-        return self._shown(rows, above, scalar=grouped and self._select.args.get("group") is None)
+        return self._shown(rows, above, grouped=grouped)
 
     def _is_grouped(self) -> bool:
         """Return whether there is an aggregate, as far as syntax tells."""
@@ -132,6 +136,8 @@ class SelectLowering:
             if self._calls.inside:
                 raise InvalidQuery("Window functions cannot stand inside aggregate functions.", span_of(node))
             return self._windows.bind(node, binder)
+        if isinstance(node, exp.Grouping):
+            return self._groupings.bind(node, self._from.binder())
         return self._calls.bind(node, binder)
 
     def _bound(self) -> Above:
@@ -146,8 +152,10 @@ class SelectLowering:
 
     # Clause after clause
 
-    def _shown(self, rows: Rows, above: Above, *, scalar: bool) -> Lowered:
+    def _shown(self, rows: Rows, above: Above, *, grouped: bool) -> Lowered:
         """From the grouped (or joined) rows to what is shown."""
+        scalar = grouped and self._select.args.get("group") is None
+        always = scalar or (self._sets is not None and frozenset() in self._sets and bool(above.parameters))
         if above.windows:
             rows, above = windowed(rows, above)
         clause = self._select.args.get("distinct")
@@ -158,7 +166,7 @@ class SelectLowering:
         limit = Limit.of(self._select)
         if limit.given and (limit.ties or not self._use.top):
             rows, above = limited(rows, above, limit)
-        return finished(rows, above, scalar=scalar, ordered=self._use.top or self._use.ordered)
+        return finished(rows, above, scalar=always, ordered=self._use.top or self._use.ordered)
 
     def _plain(self, above: Above) -> tuple[Rows, Above]:
         """Without GROUP BY."""
@@ -178,6 +186,9 @@ class SelectLowering:
         having = [self._place(part, having_node) for part in having]
         named = [replace(p, expression=self._place(p.expression, None)) for p in having_parameters]
         parameters, equalities = unify(self._from.parameters)
+        if self._sets is not None or self._groupings.calls:
+            joined = Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities))
+            return self._grouped_by_sets(joined, above, parameters, having, named)
         self._check_grouped(parameters, named, scalar=group is None)
         named = [replace(p, expression=self._group_column(p.expression)) for p in parameters] + named
         self._beside.place(lambda part: self._place(part, self._select))
@@ -189,6 +200,45 @@ class SelectLowering:
         if aggregate.scalar and unified and not self._beside.empty:
             raise refuse_beside(above)
         return self._beside.join(rows, above, settle)
+
+    def _grouped_by_sets(
+        self,
+        rows: Rows,
+        above: Above,
+        parameters: list[BoundParameter],
+        having: list[Scalar],
+        named: list[BoundParameter],
+    ) -> tuple[Rows, Above]:
+        """GROUP BY and HAVING with several sets."""
+        group = self._select.args.get("group")
+        if not self._beside.empty:
+            raise UnsupportedQuery("Subqueries beside GROUPING SETS are not kept up to date.", span_of(group))
+        every = frozenset(range(len(self._grouping.expressions)))
+        sets = GroupedSets(
+            self._sets or [every if group is not None else frozenset()],
+            self._grouping.expressions,
+            tuple(self._calls.calls),
+            list(dict.fromkeys(p.expression for p in parameters)),
+            self._groupings.calls,
+        )
+        self._check_sets(sets, parameters, named)
+        relation = sets.relation(rows, group)
+        keyed = [replace(p, expression=sets.key(p.expression)) for p in parameters]
+        unified, more = unify(keyed + [replace(p, expression=sets.settle(p.expression)) for p in named])
+        grouped = replace(rows_of(relation), conjuncts=(*map(sets.settle, having), *more))
+        return grouped, replace(above.changed(lambda e, _: sets.settle(e)), parameters=tuple(unified))
+
+    def _check_sets(self, sets: GroupedSets, below: list[BoundParameter], named: list[BoundParameter]) -> None:
+        """Checks parameters as `_check_grouped` does, for all sets."""
+        if sets.always_a_row:
+            self._check_scalar(below, named)
+        common = frozenset.intersection(*sets.sets)
+        for p in below:
+            if not (p.single or p.expression in [sets.expressions[i] for i in common]):
+                raise p.refused(
+                    f"{p.title} is a list or a range over a column that is not in all grouping sets: rows of several"
+                    " keys would be taken together."
+                )
 
     def _group_column(self, expression: Scalar) -> ColumnRef:
         return ColumnRef(self._grouping.add(expression), expression.type)
@@ -279,21 +329,28 @@ class SelectLowering:
     # GROUP BY
 
     def _group_by(self, group: Any, outputs: Sequence[Output]) -> None:
-        sets = any(isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) for e in group.expressions)
-        if sets or any(v for k, v in group.args.items() if k != "expressions"):
-            raise UnsupportedQuery("GROUPING SETS, CUBE and ROLLUP are not kept up to date.", span_of(group))
-        for node in group.expressions:
-            expression = self._group_expression(node, outputs)
-            if any(index >= FIRST_SUBQUERY for index in used_columns(expression)):
-                raise UnsupportedQuery("GROUP BY a subquery that is shown is not kept up to date.", span_of(node))
-            if any(index >= FIRST_CALL for index in used_columns(expression)):
-                raise InvalidQuery("Aggregate functions cannot stand in GROUP BY.", span_of(node))
-            if not expression.type.comparable:
-                raise UnsupportedQuery(
-                    f"When {expression.type.sql} values are equal is not known exactly.", span_of(node)
-                )
-            if used_columns(expression):
-                self._grouping.add(expression)
+        sets = written_sets(group)
+        if sets is None:
+            self._group_set(group.expressions, outputs)
+            return
+        found = [self._group_set(nodes, outputs) for nodes in sets]
+        # GROUP BY DISTINCT
+        self._sets = list(dict.fromkeys(found)) if group.args.get("all") is False else found
+
+    def _group_set(self, nodes: Sequence[exp.Expr], outputs: Sequence[Output]) -> frozenset[int]:
+        """Adds expressions of GROUP BY; returns the places of those that are no constants."""
+        expressions = [self._grouped_expression(node, outputs) for node in nodes]
+        return frozenset(self._grouping.add(expression) for expression in expressions if used_columns(expression))
+
+    def _grouped_expression(self, node: exp.Expr, outputs: Sequence[Output]) -> Scalar:
+        expression = self._group_expression(node, outputs)
+        if any(index >= FIRST_SUBQUERY for index in used_columns(expression)):
+            raise UnsupportedQuery("GROUP BY a subquery that is shown is not kept up to date.", span_of(node))
+        if any(index >= FIRST_CALL for index in used_columns(expression)):
+            raise InvalidQuery("Aggregate functions cannot stand in GROUP BY.", span_of(node))
+        if not expression.type.comparable:
+            raise UnsupportedQuery(f"When {expression.type.sql} values are equal is not known exactly.", span_of(node))
+        return expression
 
     def _group_expression(self, node: Any, outputs: Sequence[Output]) -> Scalar:
         position = _shown_position(node, outputs, "GROUP BY")
@@ -313,6 +370,8 @@ class SelectLowering:
         """An expression above GROUP BY over the groups."""
 
         def missing(column: ColumnRef) -> None:
+            if self._sets is not None:
+                raise UnsupportedQuery("Beside GROUPING SETS, columns that keys determine are not kept.", span_of(node))
             if not self._determined(column):
                 raise InvalidQuery(
                     "A column that is shown, ordered by or in HAVING must stand in GROUP BY or in an aggregate.",

@@ -116,6 +116,8 @@ class Dialect:
     #: Aggregates, and what may stand behind one.
     aggregates: Calls
     filters: Forms
+    #: What stands behind GROUP BY: ``{keys}`` are all expressions, ``{first}`` is one of them.
+    groupings: Forms
     #: Window functions: ``{by_all}`` is a window in a total order, ``{some}`` one in any, ``{partition}`` and
     #: ``{total}`` are parts of the first, ``{n}`` is a column of numbers.
     windows: Calls

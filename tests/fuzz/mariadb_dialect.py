@@ -282,6 +282,7 @@ MARIADB = Dialect(
         ("JSON_LENGTH(JSON_OBJECTAGG({exact.}, {doc}))", INT),
     ),
     filters=("",),
+    groupings=("{keys}",),
     windowed=0.03,
     windows=(
         ("ROW_NUMBER() {by_all}", INT),

@@ -118,6 +118,13 @@ POSTGRES = Dialect(
         ("mode() WITHIN GROUP (ORDER BY {text.} DESC)", TEXT),
     ),
     filters=("", "", "", "", " FILTER (WHERE {condition.})"),
+    groupings=(
+        *("{keys}",) * 8,
+        "ROLLUP ({keys})",
+        "CUBE ({keys})",
+        "GROUPING SETS (({keys}), ({first}))",
+        "{first}, GROUPING SETS (({keys}), ())",
+    ),
     windowed=0.12,
     windows=(
         ("row_number() {by_all}", INT),

@@ -224,9 +224,8 @@ class QueryGenerator:
                 query.parameters["least"] = INT
                 having = " HAVING count(*) >= :least"
         names = [key.name for key in keys]
-        sql = (
-            f"SELECT {_columns([*names, *(c for c, _ in calls)])} FROM {source.sql}{where} GROUP BY {', '.join(names)}"
-        )
+        by = rng.choice(self._dialect.groupings).format(keys=", ".join(names), first=names[0])
+        sql = f"SELECT {_columns([*names, *(c for c, _ in calls)])} FROM {source.sql}{where} GROUP BY {by}"
         return sql + having, self._dialect.any_of_equal([*(key.kind for key in keys), *(k for _, k in calls)])
 
     def _aggregated(self, source: _From, where: str) -> tuple[str, list[str]]:

@@ -16,7 +16,7 @@ from dataflow.sql.postgres import ordered_sets
 from dataflow.sql.syntax.spans import span_of
 
 #: The parser may take these for functions of any other kind.
-NAMES = frozenset({*(f.value for f in AggregateFunction), "every", "stddev", "variance"})
+NAMES = frozenset({*(f.value for f in AggregateFunction), "every", "stddev", "variance", "grouping"})
 _FUNCTIONS = {f.value: f for f in AggregateFunction if f is not AggregateFunction.COUNT_ROWS}
 _FUNCTIONS["every"] = AggregateFunction.BOOL_AND
 _FUNCTIONS["stddev"] = AggregateFunction.STDDEV_SAMP

@@ -34,7 +34,7 @@ def test_other_directories_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_a_child_of_a_killed_run_made_again_is_removed(tmp_path: Path) -> None:
-    """It has no lock."""
+    """Such a one has no lock."""
     (tmp_path / f"{PREFIX}old" / "build-1").mkdir(parents=True)
     RunDirectory(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
