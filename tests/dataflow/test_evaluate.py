@@ -8,7 +8,7 @@ import pytest
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import FUNCTIONS, MYSQL_SIGNATURES, SIGNATURES, compile_predicate, compile_scalar
-from dataflow.functions import array_operations, json_constructors, mysql_numbers
+from dataflow.functions import array_operations, json_constructors, mysql_json, mysql_numbers
 from dataflow.plan.render import render, type_name
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
@@ -276,7 +276,12 @@ def test_average_is_avg(server: Connection) -> None:
 
 def test_every_function_is_tested() -> None:
     """Those of MariaDB are in `tests.fuzz.hostile`."""
-    compilers = (json_constructors.COMPILERS, array_operations.COMPILERS, mysql_numbers.COMPILERS)
+    compilers = (
+        json_constructors.COMPILERS,
+        array_operations.COMPILERS,
+        mysql_json.COMPILERS,
+        mysql_numbers.COMPILERS,
+    )
     elsewhere = {"average", "GREATEST", "LEAST", *SIGNATURES, *MYSQL_SIGNATURES, *AS_SQL}.union(*compilers)
     assert set().union(*map(functions_of, EXPRESSIONS)) | elsewhere == FUNCTIONS
 

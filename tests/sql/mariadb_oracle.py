@@ -45,6 +45,8 @@ class MariaDbOracle:
 
     def execute(self, sql: str) -> str | None:
         """Runs statements as one transaction; the message of what failed."""
+        if "CREATE TABLE" in sql:
+            self._columns = None
         for statement in ("START TRANSACTION", *_END.split(sql), "COMMIT"):
             error = self._ask(statement).error if statement.strip() else None
             if error is not None:

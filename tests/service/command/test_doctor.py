@@ -171,18 +171,18 @@ def test_costs_in_the_log_are_estimated_once_there_are_statistics(stories: Datab
 
 def test_views_of_tables_that_are_not_streamed_expire(database: Database, tmp_path: Path) -> None:
     """The finding is a warning, unless a view requires another tier."""
-    database.execute("CREATE TABLE days (id int PRIMARY KEY, day date) PARTITION BY RANGE (id)")
+    database.execute("CREATE TABLE days (id int, day date) PARTITION BY RANGE (id)")
     view = VIEW.format(name="day", sql="SELECT day FROM days WHERE id = :id")
     said = found(database, tmp_path, view)
     assert said.healthy
     (finding,) = [each for each in said.findings if each.code == "not_streamed"]
     assert (finding.table, finding.fatal) == ("public.days", False)
-    assert "public.days is a partitioned table" in finding.reason
+    assert "public.days is partitioned and has no primary key" in finding.reason
     assert finding.reason.endswith(" Views of the tier ttl, whose answers expire: day.")
     for tier in ("incremental", "refresh"):
         (finding,) = [each for each in found(database, tmp_path, f'{view}tier = "{tier}"\n').findings if each.fatal]
         assert finding.code == "view"
-        assert "public.days is a partitioned table" in finding.reason
+        assert "public.days is partitioned and has no primary key" in finding.reason
 
 
 def test_what_is_safe_is_fixed_when_asked(stories: Database, tmp_path: Path) -> None:
