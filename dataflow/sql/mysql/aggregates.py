@@ -126,7 +126,7 @@ def _group_concat(written: WrittenCall, binder: Binder) -> AggregateCall:
 
 
 def _documents(written: WrittenCall, binder: Binder) -> AggregateCall:
-    """JSON_ARRAYAGG and JSON_OBJECTAGG."""
+    """The call of an aggregate function that makes a document of a group's values."""
     function, count = _DOCUMENTS[written.name]
     shown = written.name.upper()
     documents.check_server(shown, binder)

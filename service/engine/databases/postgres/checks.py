@@ -17,7 +17,7 @@ from cdc.postgres.relations import identity_reason, same_type
 from dataflow.schema import Catalog, Table
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
 from service.engine.databases.postgres.identities import load_identities
-from service.engine.databases.postgres.partitions import check_partitions
+from service.engine.databases.postgres.partitions import load_partitioned, partition_findings
 from service.engine.databases.postgres.publication import create_statement
 from service.engine.upstream.clock_check import check_clock
 from service.engine.upstream.constraints import broken
@@ -232,17 +232,18 @@ async def check_tables(
     findings: list[Finding] = []
     whole_rows = whole_rows or captured
     rows = await _rows(connection, _TABLES, wanted)
-    partitioned = [] if captured else [row["name"] for row in rows if row["kind"] == "p"]
-    if partitioned:
-        findings += await check_partitions(connection, publication, partitioned, whole_rows=whole_rows)
+    kinds = {row["kind"] for row in rows}
+    partitioned = await load_partitioned(connection, publication, wanted) if "p" in kinds and not captured else {}
     without = [row["name"] for row in rows if row["found"] and not row["full_identity"] and not row["identity"]]
     identities = await load_identities(connection, without) if without else {}
     for row in rows:
-        if row["name"] in partitioned:
-            findings += _row_findings(row, stored)
-        else:
+        root = partitioned.get(row["name"])
+        if root is None:
             findings += _table_findings(row, stored, identities, whole_rows)
-            findings += _published_findings(by_name[row["name"]], publication)
+        else:
+            findings += _row_findings(row, stored)
+            findings += partition_findings(root, publication, whole_rows=whole_rows)
+        findings += _published_findings(root or by_name[row["name"]], publication)
     return findings
 
 
@@ -316,7 +317,8 @@ def _published_findings(row: Mapping[str, Any], publication: str) -> Iterator[Fi
     name, written = row["name"], quote_identifier(publication)
     if row["via_root"]:
         fix = f"ALTER PUBLICATION {written} SET (publish_via_partition_root = false);"
-        yield Finding("not_streamed", f"{publication} publishes the partition {name} as its parent.", fix, name)
+        reason = f"{publication} publishes partitions as their root, and then not their TRUNCATE: {name}."
+        yield Finding("not_streamed", reason, fix, name)
     elif not row["published"]:
         fix = f"ALTER PUBLICATION {written} ADD TABLE {name};"
         yield Finding("publication", f"{name} is not in the publication {publication} yet.", fix, name, fatal=False)

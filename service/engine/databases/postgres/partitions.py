@@ -38,12 +38,12 @@ _PUBLISHED = """(p.puballtables OR EXISTS (
 _SCHEMAS = """
           OR EXISTS (SELECT FROM pg_catalog.pg_publication_namespace s
                      WHERE s.pnpubid = p.oid AND s.pnnspid = h.relnamespace)"""
-#: A leaf that is published by itself, too, may have a row filter or a column list.
-_FILTERED = f"""EXISTS (
-    SELECT FROM {LEAVES} l JOIN pg_catalog.pg_publication_rel r ON r.prrelid = l.oid AND r.prpubid = p.oid
-    WHERE r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)"""
+#: True if publication %(publication)s names leaf l itself, too, with a row filter or a column list.
+_FILTERED = """EXISTS (
+    SELECT FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
+    WHERE p.pubname = %(publication)s AND r.prrelid = l.oid AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL))"""
 _TABLES = """
-SELECT w.name, p.oid IS NOT NULL AND {published} AS published, coalesce({filtered}, false) AS filtered,
+SELECT w.name, p.oid IS NOT NULL AND {published} AS published, false AS filtered,
        coalesce(p.pubviaroot, false) AS via_root,
        NOT EXISTS (SELECT FROM {leaves} l WHERE l.relreplident <> 'f') AS full_identity,
        NOT (p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate) AS partly,
@@ -55,14 +55,15 @@ FROM unnest(%(tables)s::text[]) AS w (name)
      LEFT JOIN pg_catalog.pg_publication p ON p.pubname = %(publication)s
 ORDER BY w.name
 """
-#: Leaves whose rows, or whose old rows' primary keys, are not in the log. (None of a table with a primary key is a
-#: foreign table.)
-_PROBLEMS = f"""
-SELECT w.name, pg_catalog.format('%%I.%%I', n.nspname, l.relname) AS leaf, l.relpersistence::text AS persistence
+#: Leaves whose rows, or whose old rows' primary keys, are not in the log, or not published whole. (None of a table with
+#: a primary key is a foreign table.)
+_PROBLEMS = """
+SELECT w.name, pg_catalog.format('%%I.%%I', n.nspname, l.relname) AS leaf, l.relpersistence::text AS persistence,
+       {filtered} AS filtered
 FROM unnest(%(tables)s::text[]) AS w (name)
-     JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name), LATERAL {LEAVES} AS l
+     JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name), LATERAL {leaves} AS l
      JOIN pg_catalog.pg_namespace n ON n.oid = l.relnamespace
-WHERE l.relpersistence <> 'p' OR l.relreplident = 'n' OR l.relreplident = 'i' AND NOT EXISTS (
+WHERE l.relpersistence <> 'p' OR {filtered} OR l.relreplident = 'n' OR l.relreplident = 'i' AND NOT EXISTS (
     SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_index k ON k.indrelid = l.oid AND k.indisprimary
     WHERE i.indrelid = l.oid AND i.indisreplident AND i.indisvalid
       AND (k.indkey::int2[])[0:k.indnkeyatts - 1] <@ (i.indkey::int2[])[0:i.indnkeyatts - 1])
@@ -75,57 +76,47 @@ def published_sql(server_version: int) -> str:
     return _PUBLISHED.format(schemas=_SCHEMAS if server_version >= 150000 else "")
 
 
-async def check_partitions(
-    connection: AsyncConnection, publication: str, tables: Iterable[str], *, whole_rows: bool
-) -> list[Finding]:
-    """Returns findings about those of the tables that are partitioned, as `checks.check_tables`."""
+async def load_partitioned(
+    connection: AsyncConnection, publication: str, tables: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """Returns those of the tables that are partitioned, by name, with how they are published and their leaves'
+    problems."""
     version = connection.info.server_version
-    filtered = _FILTERED if version >= 150000 else "false"
-    sql = _TABLES.format(published=published_sql(version), filtered=filtered, leaves=LEAVES)
     given = {"tables": list(tables), "publication": publication}
-    findings: list[Finding] = []
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(sql.encode(), given)
-        found = await cursor.fetchall()
-        await cursor.execute(_PROBLEMS.encode(), given)
-        problems = await cursor.fetchall()
-    for row in found:
-        findings += _table_findings(row, publication)
-        findings += [_leaf_finding(problem) for problem in problems if problem["name"] == row["name"]]
-        if whole_rows and not row["full_identity"]:
-            reason = f"The log lacks values of old rows of partitions of {row['name']}."
-            fix = FULL.statement(row["name"], partitioned=True)
-            findings.append(Finding("replica_identity", reason, fix, row["name"], fatal=False))
-    return findings
+        await cursor.execute(_TABLES.format(published=published_sql(version), leaves=LEAVES).encode(), given)
+        found = {row["name"]: {**row, "problems": []} for row in await cursor.fetchall()}
+        filtered = _FILTERED if version >= 150000 else "false"
+        await cursor.execute(_PROBLEMS.format(filtered=filtered, leaves=LEAVES).encode(), given)
+        for problem in await cursor.fetchall():
+            found[problem["name"]]["problems"].append(problem)
+    return found
 
 
-def _table_findings(row: Mapping[str, Any], publication: str) -> Iterator[Finding]:
-    name, written = row["name"], quote_identifier(publication)
+def partition_findings(row: Mapping[str, Any], publication: str, *, whole_rows: bool) -> Iterator[Finding]:
+    """Yields findings about a row of `load_partitioned`, but for its publication."""
+    name = row["name"]
     if not row["primary_key"]:
         reason = (
             f"{name} is partitioned and has no primary key, or one that is DEFERRABLE: later partitions would have no "
             "replica identity, so a publication would make their updates and deletes fail."
         )
         yield Finding("not_streamed", reason, table=name)
-    elif row["via_root"]:
-        fix = f"ALTER PUBLICATION {written} SET (publish_via_partition_root = false);"
-        reason = f"{publication} publishes partitions as their root, and then not their TRUNCATE: {name}."
-        yield Finding("not_streamed", reason, fix, name)
-    elif not row["published"]:
-        fix = f"ALTER PUBLICATION {written} ADD TABLE {name};"
-        yield Finding("publication", f"{name} is not in the publication {publication} yet.", fix, name, fatal=False)
-    elif row["partly"]:
-        fix = f"ALTER PUBLICATION {written} SET (publish = 'insert, update, delete, truncate');"
-        yield Finding("not_streamed", f"{publication} omits some operations on {name}.", fix, name)
-    elif row["filtered"]:
-        reason = f"{publication} publishes only some rows or columns of a partition of {name}."
-        yield Finding("not_streamed", reason, table=name)
+    for problem in row["problems"]:
+        yield _leaf_finding(problem, publication)
+    if whole_rows and not row["full_identity"]:
+        reason = f"The log lacks values of old rows of partitions of {name}."
+        yield Finding("replica_identity", reason, FULL.statement(name, partitioned=True), name, fatal=False)
 
 
-def _leaf_finding(row: Mapping[str, Any]) -> Finding:
+def _leaf_finding(row: Mapping[str, Any], publication: str) -> Finding:
     name, leaf = row["name"], row["leaf"]
     if row["persistence"] != "p":
         reason = f"{name} has the partition {leaf}, an unlogged or temporary table: its changes are not logged."
         return Finding("not_streamed", reason, f"ALTER TABLE {leaf} SET LOGGED;", name)
+    if row["filtered"]:
+        reason = f"{publication} publishes only some rows or columns of {leaf}, a partition of {name}."
+        fix = f"ALTER PUBLICATION {quote_identifier(publication)} DROP TABLE {leaf};"
+        return Finding("not_streamed", reason, fix, name)
     reason = f"The replica identity of {leaf}, a partition of {name}, lacks columns of the primary key."
     return Finding("replica_identity", reason, f"ALTER TABLE {leaf} REPLICA IDENTITY DEFAULT;", name)

@@ -195,7 +195,7 @@ FULL = "ALTER TABLE t REPLICA IDENTITY FULL"
                 FULL,
                 "CREATE PUBLICATION upquery FOR TABLE r, t WITH (publish_via_partition_root)",
             ],
-            "as its parent",
+            "publishes partitions as their root",
         ),
     ],
 )
