@@ -118,7 +118,7 @@ class Engine:
             events.Read: demands.open_read,
             events.CancelRead: demands.cancel_read,
             events.CancelUnawaited: lambda _: self._abandonment.cancel_unawaited(),
-            events.LookupDone: self._with_snapshot(results.lookup_done),
+            events.LookupsDone: self._lookups_done,
             events.LookupFailed: self._then_trim(results.lookup_failed),
             events.LookupTooLarge: self._then_trim(results.lookup_too_large),
             events.LoadBegun: self._with_snapshot(results.load_begun),
@@ -240,6 +240,12 @@ class Engine:
             self._trim()
 
         return handle
+
+    def _lookups_done(self, event: events.LookupsDone) -> None:
+        for result in event.results:
+            self._note_snapshot(result.snapshot, result.bound)
+        self._lookup_results.lookups_done(event.results)
+        self._trim()
 
     def _then_trim(self, handler: Callable[[Any], None]) -> Callable[[Any], None]:
         """A handler of an event that ends a query without a snapshot: trims the ring."""

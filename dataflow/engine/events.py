@@ -1,5 +1,6 @@
 """Inputs of an engine: each is one call of `Engine.step`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dataflow.engine.key_sizes import UNLIMITED, KeyLimits
@@ -182,6 +183,13 @@ class LookupDone:
 
 
 @dataclass(frozen=True, slots=True)
+class LookupsDone:
+    """Lookups that came back together, each with its own snapshot."""
+
+    results: Sequence[LookupDone]
+
+
+@dataclass(frozen=True, slots=True)
 class LoadBegun:
     """A `Lookup` of everything (columns ``()``, no part) is answered in slices, since it has many rows: by `LoadRows`,
     then one `LoadDone`, or a `LookupFailed`. They are as `snapshot`, an exact one, sees them; all of that is in the
@@ -335,7 +343,7 @@ Event = (
     | Read
     | CancelRead
     | CancelUnawaited
-    | LookupDone
+    | LookupsDone
     | LoadBegun
     | LoadRows
     | LoadDone

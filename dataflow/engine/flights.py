@@ -1,8 +1,8 @@
 """Lookups from the time that a key is wanted until its rows are used or nobody waits for them.
 
 A *flight* is one key of one node, or a part of its rows, that is being looked up: equal misses share it. Flights of
-whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time, and of
-each table. Tables take turns.
+whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups of each table at a
+time.
 
 *Maintains*: a flight is in exactly one of: wanted, queued, outstanding, loading. Each of the last three belongs to one
 `LookupQuery`.
@@ -83,7 +83,7 @@ class _OfTable:
 
 
 class Flights:
-    """All flights. *State*: `_waiting` has the tables that are waited for, the one whose turn it is first."""
+    """All flights. *State*: `_waiting` has the tables that are waited for."""
 
     def __init__(self, context: Context, barrier: PublicationBarrier) -> None:
         self._context = context
@@ -106,24 +106,22 @@ class Flights:
 
     def send(self) -> None:
         """Issues lookups. Keys for which there is no room go on gathering."""
-        while self._waiting and (table := self._next_table()) is not None:
-            of_table = self._waiting.pop(table)
-            if not of_table.queue:
-                self._gather(of_table)
-            sent = of_table.queue.popleft()
-            if of_table.queue or of_table.wanted:
-                self._waiting[table] = of_table
-            sent.issue(self._context.now)
-            self.outstanding.by_id[sent.id] = sent
-            self._context.emit(_lookup(sent))
+        if not self._waiting:
+            return
+        in_flight = Counter([_table_of(sent.node) for sent in self.outstanding.by_id.values() if sent.is_in_flight])
+        for table, of_table in self._waiting.items():
+            while (of_table.queue or of_table.wanted) and in_flight[table] < self._limits.lookups_of_table:
+                in_flight[table] += 1
+                self._issue(of_table)
+        self._tidy()
 
-    def _next_table(self) -> str | None:
-        """The first table that waits and has not its share in flight; None if no more lookups are allowed."""
-        in_flight = [sent for sent in self.outstanding.by_id.values() if sent.is_in_flight]
-        if len(in_flight) >= self._limits.lookups_in_flight:
-            return None
-        of_tables = Counter([_table_of(sent.node) for sent in in_flight])
-        return next((table for table in self._waiting if of_tables[table] < self._limits.lookups_of_table), None)
+    def _issue(self, of_table: _OfTable) -> None:
+        if not of_table.queue:
+            self._gather(of_table)
+        sent = of_table.queue.popleft()
+        sent.issue(self._context.now)
+        self.outstanding.by_id[sent.id] = sent
+        self._context.emit(_lookup(sent))
 
     def _of_table(self, node: Stored) -> _OfTable:
         table = _table_of(node)

@@ -9,9 +9,9 @@ from dataflow.types import Key
 class Limits:
     """Limits of one engine. A service replaces those that are settings (`service.engine.session.session.limits_of`)."""
 
-    #: Lookups upstream at the same time; more wait their turn (a cold start must not flatten the upstream). One table
-    #: has two thirds of them at most: while it is locked, or slow, others are looked up.
-    lookups_in_flight: int = 16
+    #: Lookups of one table at the same time; while they run, further keys are gathered for the next ones. How many of
+    #: all tables run at once is the service's to limit (`service.engine.reads.slots`).
+    lookups_of_table: int = 10
     #: Keys in one lookup.
     lookup_keys: int = 256
     #: Rows that the ring may hold before the oldest lookups are abandoned and issued again.
@@ -44,11 +44,6 @@ class Limits:
     read_rounds: int = 20
     #: Times that a forwarded read is repeated because transactions crossed it.
     forward_rounds: int = 3
-
-    @property
-    def lookups_of_table(self) -> int:
-        """Lookups of one table at the same time."""
-        return max(1, self.lookups_in_flight * 2 // 3)
 
 
 def key_bytes(key: Key) -> int:

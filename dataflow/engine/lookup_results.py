@@ -6,7 +6,7 @@ Not here: how rows are installed (`installation`), the demands that wait for the
 (`flights`, `outstanding`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from dataflow.engine import events
@@ -57,9 +57,10 @@ class LookupResults:
 
     # Lookups
 
-    def lookup_done(self, event: events.LookupDone) -> None:
-        """Takes a result, and uses it if the stream is far enough."""
-        self._flights.outstanding.take_answer(event.id, event)
+    def lookups_done(self, results: Iterable[events.LookupDone]) -> None:
+        """Takes results, and uses those that the stream is far enough for."""
+        for result in results:
+            self._flights.outstanding.take_answer(result.id, result)
         self.settle_due()
 
     def settle_due(self) -> None:

@@ -52,7 +52,7 @@ class Lookup:
     """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
 
     A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`lookups`). With `part`, of one
-    key of a chain. `node` is what they are for. Ends in a `LookupDone`, a `LookupFailed` or a `LookupTooLarge`.
+    key of a chain. `node` is what they are for. Ends in a `LookupsDone`, a `LookupFailed` or a `LookupTooLarge`.
     """
 
     id: LookupId

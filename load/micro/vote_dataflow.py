@@ -19,6 +19,7 @@ from dataflow.engine.events import (
     Apply,
     InstallView,
     LookupDone,
+    LookupsDone,
     Read,
     SnapshotTaken,
     StreamStarted,
@@ -102,7 +103,8 @@ class Bench:
         for effect in effects:
             if isinstance(effect, Lookup):
                 now = Now(self._transactions)
-                self.perform(self.engine.step(LookupDone(effect.id, list(_rows(effect)), now, self.engine.applied)))
+                found = LookupDone(effect.id, list(_rows(effect)), now, self.engine.applied)
+                self.perform(self.engine.step(LookupsDone([found])))
 
     def batches(self, alpha: float) -> list[Apply]:
         """Transactions of votes on random stories, made before the clock runs; `alpha` 0 is uniform."""

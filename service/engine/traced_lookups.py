@@ -1,7 +1,7 @@
 """Spans of upstream lookups run by the engine process.
 
-A lookup runs in a task created while a read was handled, and so belongs to that read's trace. A lookup for several
-reads belongs to the first of them.
+A lookup runs in a task created while a read was handled, and so belongs to that read's trace. A lookup, or a round
+of them, for several reads belongs to the first of these.
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,15 @@ class TracedLookups:
             found = await self._lookups.run(lookup, catalog, most)
             span.set_attribute("upquery.rows", len(found.rows))
             return found
+
+    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
+        if not is_traced():
+            return await self._lookups.run_round(lookups, catalog, most)
+        relations = sorted({table_of(lookup.relation) for lookup in lookups})
+        keys = sum(len(lookup.keys) for lookup in lookups)
+        attributes = {"db.collection.name": ", ".join(relations), "upquery.keys": keys}
+        with self._tracing.span("lookups", SpanKind.CLIENT, attributes):
+            return await self._lookups.run_round(lookups, catalog, most)
 
     async def forward(
         self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED

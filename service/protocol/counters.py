@@ -21,6 +21,7 @@ class Counters:
     reads_streamed: Annotated[int, "Answers too large to buffer, streamed from the upstream."] = 0
     reads_failed: Annotated[int, "Missed reads that could not be answered."] = 0
     lookups: Annotated[int, "Lookups run upstream."] = 0
+    lookup_rounds: Annotated[int, "Rounds of lookups that ran together on one connection."] = 0
     lookup_keys: Annotated[int, "Keys of lookups."] = 0
     lookup_rows: Annotated[int, "Rows that lookups returned."] = 0
     lookup_failures: Annotated[int, "Lookups that failed."] = 0

@@ -236,7 +236,7 @@ def configure(seed: int) -> Configuration:
 def _tight_limits(rng: Random) -> dict[str, int]:
     limits: dict[str, int] = {}
     if rng.random() < 0.4:
-        limits["lookups_in_flight"] = rng.choice((1, 2, 4))
+        limits["lookups_of_table"] = rng.choice((1, 2, 4))
     if rng.random() < 0.3:
         limits["lookup_keys"] = rng.choice((1, 2, 3))
     if rng.random() < 0.2:

@@ -53,6 +53,7 @@ from dataflow.engine.events import (
     LoadDone,
     LookupDone,
     LookupFailed,
+    LookupsDone,
     LookupTooLarge,
     Pin,
     Read,
@@ -223,9 +224,7 @@ class Simulation:
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
         tables = [table_of(f.lookup.relation) for f in self.flights if not f.cancelled and f.slices is None]
-        limits, of_table = self.engine.limits, tables.count(table_of(lookup.relation))
-        require(len(tables) <= limits.lookups_in_flight, len(tables), "lookups are in flight")
-        require(of_table <= limits.lookups_of_table, of_table, "lookups of one table are in flight")
+        require(tables.count(table_of(lookup.relation)) <= self.engine.limits.lookups_of_table, tables, "are too many")
 
     def finish_read(self, answer: Answer | AnswerForward | AnswerRefresh | FailRead, event: Event) -> None:
         """A read is over."""
@@ -540,8 +539,21 @@ class Simulation:
     def do_deliver(self, rng: Random) -> None:
         """A lookup's result arrives, or a refreshed view's rows."""
         ready = [f for f in self.under_way() if f.result is not None]
-        if ready:
+        if ready and (rng.random() < 0.7 or not self.deliver_round(rng)):
             self.deliver(rng.choice(ready), rng)
+
+    def deliver_round(self, rng: Random) -> bool:
+        """Report some lookups by keys together, also cancelled ones; False: there are none."""
+        ready = [f for f in self.flights if f.result is not None and f.slices is None and f.lookup.columns]
+        results = []
+        for flight in rng.sample(ready, rng.randint(0, len(ready))):
+            result = self.world.arrived(flight.result, rng)
+            if result.rows is not None and not self.is_too_large(flight.lookup, len(result.rows)):
+                self.flights.remove(flight)
+                results.append(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
+        if results:
+            self.step(LookupsDone(results))
+        return bool(results)
 
     def deliver(self, flight: Flight | Fetch, rng: Random) -> None:
         """Report a lookup, unless nobody wants it any more and the world does not care to."""
@@ -569,7 +581,7 @@ class Simulation:
         elif self.is_too_large(flight.lookup, len(result.rows)) and rng.random() < 0.7:
             self.step(LookupTooLarge(flight.lookup.id))
         else:
-            self.step(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
+            self.step(LookupsDone([LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound)]))
 
     def is_too_large(self, lookup: Lookup, rows: int) -> bool:
         """Return whether more comes than one key may have, which the upstream is not asked to the end for."""

@@ -11,6 +11,7 @@ from dataflow.engine.events import (
     ForwardDone,
     InstallView,
     LookupDone,
+    LookupsDone,
     Read,
     SnapshotTaken,
     StreamStarted,
@@ -48,7 +49,7 @@ def test_a_new_parent_may_have_come_with_children_that_the_stream_lacks() -> Non
     """The transaction inserts a row and its first child. The stream brings the row without the child."""
     engine = joining("followed_by_3")
     ask(engine, 1, "zoe")
-    engine.step(LookupDone(LookupId(1), [], WHILE_OPEN, 10))
+    engine.step(LookupsDone([LookupDone(LookupId(1), [], WHILE_OPEN, 10)]))
     assert ask(engine, 2, "zoe")[-1] == Answer(ReadId(2))
 
     user = TableDelta([], [("5", "zoe", None)])

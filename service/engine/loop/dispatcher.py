@@ -33,7 +33,7 @@ from dataflow.engine.events import (
     Apply,
     Event,
     LoadRows,
-    LookupDone,
+    LookupsDone,
     Read,
     RefreshDone,
     SnapshotTaken,
@@ -53,7 +53,7 @@ _LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, Lea
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
 #: Events that may increase memory use. A read fills keys that can be computed from cached rows; rows of a lookup are
 #: stored once the stream has reached its position.
-_GROWS = frozenset({Read, LookupDone, LoadRows, Work, RefreshDone, Apply, Advance})
+_GROWS = frozenset({Read, LookupsDone, LoadRows, Work, RefreshDone, Apply, Advance})
 
 
 class Dispatcher:

@@ -1,18 +1,20 @@
-"""Tasks that run the engine's lookups upstream, a bounded number at once.
+"""Tasks that run the engine's lookups upstream, in a bounded number of rounds at once.
 
-Not here: running and versioning of one lookup (`service.engine.upstream.upstream`), the choice of lookups
+Not here: running and versioning of lookups (`service.engine.upstream.upstream`), the choice of lookups
 (`dataflow.engine`), initial loads (`service.engine.initial_load.loads`).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from itertools import islice
 from time import perf_counter
+from typing import Any
 
 import structlog
 
 from dataflow.engine.effects import CancelLookup
-from dataflow.engine.events import LookupDone, LookupFailed, LookupTooLarge
+from dataflow.engine.events import LookupDone, LookupFailed, LookupsDone, LookupTooLarge
 from dataflow.plan.nodes import table_of
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
@@ -21,7 +23,7 @@ from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 from service.engine.reads.slots import Slots
 from service.engine.upstream import bridge
-from service.engine.upstream.results import UNLIMITED, AnswerSize, UpstreamError
+from service.engine.upstream.results import STALL_S, UNLIMITED, AnswerSize, LookupRows, UpstreamError
 from service.engine.upstream.upstream import Lookups
 from service.protocol.counters import Counters
 
@@ -29,6 +31,10 @@ log = structlog.get_logger()
 
 #: Failures that affect every lookup of the relation. Others concern one key, or are temporary.
 BREAKING = frozenset({"missing", "denied"})
+#: Maximum lookups of a round, so that one connection is busy for a short time.
+ROUND_LOOKUPS = 16
+#: Maximum rows that are expected of a lookup in a round.
+_ROUND_ROWS = 500
 
 
 @dataclass(slots=True)
@@ -41,12 +47,22 @@ class LookupCounts:
     duration_s: float = 0.0
 
 
-class LookupTasks:
-    """One task for each lookup in flight.
+@dataclass(eq=False, slots=True)
+class _Running:
+    """Lookups that one task runs. *State*: `lookups`, those without a result."""
 
-    Maintains: `_tasks` contains the lookups without a result. After `restart`, earlier lookups report nothing. `counts`
-    is by node of this engine; removed nodes may remain for a while. A lookup by keys is aborted when its rows exceed
-    `of_keys`.
+    lookups: dict[LookupId, Lookup]
+    task: asyncio.Task[None]
+
+
+class LookupTasks:
+    """Runs lookups in rounds: those that begin in one turn of the loop, or while all rounds are busy, run together on
+    one connection, and the engine gets their results in one step. Nothing waits for a round to fill. A lookup runs
+    alone if many rows are expected, or if its table was slow when it was last queried: others do not wait for it.
+
+    Maintains: `_waiting` and `_running` contain the lookups without a result. After `restart`, earlier lookups report
+    nothing. `counts` is by node of this engine; removed nodes may remain for a while. A lookup by keys is aborted when
+    its rows exceed `of_keys`.
     """
 
     def __init__(
@@ -65,7 +81,11 @@ class LookupTasks:
         self._counters = counters
         self._catalog = Catalog()
         self._of_keys = of_keys
-        self._tasks: dict[LookupId, asyncio.Task[None]] = {}
+        self._waiting: dict[LookupId, Lookup] = {}
+        self._running: dict[LookupId, _Running] = {}
+        self._rounds = 0
+        #: Tables whose lookup was not answered within `STALL_S`, or failed.
+        self._slow: set[str] = set()
         self.counts: dict[NodeId, LookupCounts] = {}
         self._of_everything: Callable[[Lookup], None] = self.start
         self._cancel_other: Callable[[LookupId], None] = lambda _: None
@@ -75,13 +95,15 @@ class LookupTasks:
     @property
     def in_flight(self) -> int:
         """Number of lookups without a result."""
-        return len(self._tasks)
+        return len(self._waiting) + len(self._running)
 
     def restart(self, catalog: Catalog) -> None:
         """Discards the lookups of the old engine; the new one uses `catalog`."""
-        for task in self._tasks.values():
-            task.cancel()
-        self._tasks.clear()
+        for running in self._running.values():
+            running.task.cancel()
+        self._running.clear()
+        self._waiting.clear()
+        self._slow.clear()
         self.counts.clear()
         self._catalog = catalog
 
@@ -98,19 +120,60 @@ class LookupTasks:
 
     def start(self, lookup: Lookup) -> None:
         """Runs a lookup and hands its result to the engine at once."""
-        self._tasks[lookup.id] = asyncio.get_running_loop().create_task(self._run(lookup))
+        if not self._is_small(lookup):
+            self._create_task([lookup], self._run_alone(lookup))
+            return
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_rounds)
+        self._waiting[lookup.id] = lookup
+
+    def _is_small(self, lookup: Lookup) -> bool:
+        counts = self.counts.get(lookup.node)
+        if counts is None or not lookup.columns or lookup.part is not None or table_of(lookup.relation) in self._slow:
+            return False
+        return counts.rows * len(lookup.keys) <= _ROUND_ROWS * max(1, counts.keys)
+
+    def _begin_rounds(self) -> None:
+        while self._waiting and self._rounds < self._slots.share:
+            lookups = list(islice(self._waiting.values(), ROUND_LOOKUPS))
+            for lookup in lookups:
+                del self._waiting[lookup.id]
+            self._rounds += 1
+            alone = len(lookups) == 1
+            self._create_task(lookups, self._run_alone(lookups[0]) if alone else self._run_round(lookups))
+            self._running[lookups[0].id].task.add_done_callback(self._round_ended)
+
+    def _round_ended(self, _: asyncio.Task[None]) -> None:
+        self._rounds -= 1
+        self._begin_rounds()
+
+    def _create_task(self, lookups: list[Lookup], work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        running = _Running({lookup.id: lookup for lookup in lookups}, task)
+        self._running.update(dict.fromkeys(running.lookups, running))
 
     def _cancel(self, cancel: CancelLookup) -> None:
-        task = self._tasks.pop(cancel.id, None)
-        if task is not None:
-            task.cancel()
-        else:
+        running = self._running.pop(cancel.id, None)
+        if running is not None:
+            # It took so long that all who waited for it have left.
+            self._slow.add(table_of(running.lookups.pop(cancel.id).relation))
+            if not running.lookups:
+                running.task.cancel()
+        elif self._waiting.pop(cancel.id, None) is None:
             self._cancel_other(cancel.id)
 
-    async def _run(self, lookup: Lookup) -> None:
-        event: LookupDone | LookupFailed | LookupTooLarge
+    def _end(self, lookup: Lookup) -> bool:
+        """Ends a lookup; False if it was cancelled, or its engine is gone."""
+        running = self._running.pop(lookup.id, None)
+        if running is None:
+            return False
+        del running.lookups[lookup.id]
+        return True
+
+    async def _run_alone(self, lookup: Lookup) -> None:
+        event: LookupsDone | LookupFailed | LookupTooLarge
         try:
-            event = await self._look_up(lookup)
+            event = LookupsDone([await self._look_up(lookup)])
         except UpstreamError as error:
             event = self._failed(lookup, error)
         except Exception:
@@ -122,24 +185,56 @@ class LookupTasks:
                 "A lookup failed because of an internal error; the service's log has the cause.",
                 retryable=False,
             )
-        del self._tasks[lookup.id]
-        self._dispatcher.step(event)
+        if self._end(lookup):
+            self._dispatcher.step(event)
+
+    async def _run_round(self, lookups: list[Lookup]) -> None:
+        found: list[LookupRows | None] = [None] * len(lookups)
+        started_s = perf_counter()
+        try:
+            async with self._slots.slot({table_of(lookup.relation) for lookup in lookups}):
+                await self._room()
+                started_s = perf_counter()
+                self._counters.lookup_rounds += 1
+                found = await self._lookups.run_round(lookups, self._catalog, self._of_keys)
+        except UpstreamError as error:
+            log.debug("a round of lookups failed; each runs alone", lookups=len(lookups), reason=str(error))
+        except Exception:
+            log.exception("a round of lookups failed; each runs alone", lookups=len(lookups))
+        took_s = (perf_counter() - started_s) / len(lookups)
+        results: list[LookupDone] = []
+        for lookup, rows in zip(lookups, found, strict=True):
+            if not self._end(lookup):
+                continue
+            if rows is None:
+                self._slow.add(table_of(lookup.relation))
+                self.start(lookup)
+            else:
+                self._count(lookup, len(rows.rows), took_s)
+                results.append(_done(lookup, rows))
+        if results:
+            self._dispatcher.step(LookupsDone(results))
 
     def _failed(self, lookup: Lookup, error: UpstreamError) -> LookupFailed | LookupTooLarge:
         if error.code == "too_large":
             self._counters.lookups_too_large += 1
             return LookupTooLarge(lookup.id)
+        self._slow.add(table_of(lookup.relation))
         self._counters.lookup_failures += 1
         log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
         return LookupFailed(lookup.id, error.public_text, error.code not in BREAKING, error.of_query)
 
     async def _look_up(self, lookup: Lookup) -> LookupDone:
-        async with self._slots.slot((table_of(lookup.relation),)):
+        table = table_of(lookup.relation)
+        async with self._slots.slot((table,)):
             await self._room()
             started_s = perf_counter()
             found = await self._lookups.run(lookup, self._catalog, self._of_keys if lookup.columns else UNLIMITED)
-        self._count(lookup, len(found.rows), perf_counter() - started_s)
-        return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
+        took_s = perf_counter() - started_s
+        if lookup.columns:
+            (self._slow.discard if took_s < STALL_S else self._slow.add)(table)
+        self._count(lookup, len(found.rows), took_s)
+        return _done(lookup, found)
 
     def _count(self, lookup: Lookup, rows: int, took_s: float) -> None:
         self._counters.lookups += 1
@@ -159,3 +254,7 @@ class LookupTasks:
         engine = self._dispatcher.engine
         if engine is not None:
             self.counts = {node: counts for node, counts in self.counts.items() if node in engine.graph.by_id}
+
+
+def _done(lookup: Lookup, found: LookupRows) -> LookupDone:
+    return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)

@@ -16,6 +16,11 @@ from types import TracebackType
 from service.engine.reads.breakers import ABANDONED, Breakers
 
 
+def share_of(slots: int) -> int:
+    """Returns the maximum number of statements of one table."""
+    return max(1, slots * 2 // 3)
+
+
 class Slots:
     """Limiter of statements: ``async with slots.slot(tables): …`` runs a statement that reads these tables."""
 
@@ -25,8 +30,8 @@ class Slots:
         #: Abandoned statements that were cancelled.
         self.abandoned = 0
         self._free = total
-        #: Equal to the limit of the engine's lookups (`dataflow.engine.limits`).
-        self._share = max(1, total * 2 // 3)
+        #: Maximum statements of one table.
+        self.share = share_of(total)
         self._running = Counter[str]()
         self._waiting: deque[tuple[Collection[str], asyncio.Future[None]]] = deque()
 
@@ -64,7 +69,7 @@ class Slots:
                 waiting[1].set_result(None)
 
     def _fits(self, tables: Collection[str]) -> bool:
-        return self._free > 0 and all(self._running[table] < self._share for table in tables)
+        return self._free > 0 and all(self._running[table] < self.share for table in tables)
 
     def _count(self, tables: Collection[str], more: int) -> None:
         self._free -= more

@@ -32,6 +32,7 @@ from service.engine.loop.pushes import Pushes
 from service.engine.reads import abandonment
 from service.engine.reads.lookup_tasks import LookupTasks
 from service.engine.reads.refresh_tasks import RefreshTasks
+from service.engine.reads.slots import share_of
 from service.engine.session.server_identity import Lineage
 from service.engine.session.stream import applying, follow
 from service.engine.upstream import bridge
@@ -293,7 +294,7 @@ def _broken(registered: RegisteredView, reason: str) -> None:
 
 def limits_of(settings: Settings) -> Limits:
     return Limits(
-        lookups_in_flight=settings.upstream.concurrent_lookups,
+        lookups_of_table=share_of(settings.upstream.concurrent_lookups),
         lookup_keys=settings.upstream.lookup_keys,
         key_rows=settings.upstream.limit_rows,
         key_rows_bytes=settings.upstream.limit_bytes,

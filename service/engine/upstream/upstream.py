@@ -128,6 +128,11 @@ class Lookups(Protocol):
         """Runs a lookup; fails with ``too_large`` as soon as its rows exceed `most`."""
         ...
 
+    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
+        """Runs lookups on one connection, sent together. The result is None of those to be run alone: they failed,
+        exceed `most`, or were cancelled so that others do not wait for them."""
+        ...
+
     async def snapshot(self) -> LookupRows:
         """Returns a version without rows: the heartbeat. Its snapshot may serve for a table that joins the stream."""
         ...

@@ -12,6 +12,7 @@ from dataflow.engine.events import (
     Extent,
     InstallView,
     LookupDone,
+    LookupsDone,
     Read,
     SnapshotTaken,
     StreamStarted,
@@ -119,7 +120,7 @@ class Site:
             elif isinstance(effect, LeafEvict):
                 self.covered.discard((effect.view, effect.key))
             elif isinstance(effect, Lookup):
-                effects += self.step(LookupDone(effect.id, rows_of(effect), Now(), self.engine.applied))
+                effects += self.step(LookupsDone([LookupDone(effect.id, rows_of(effect), Now(), self.engine.applied)]))
         return effects
 
     def install(self, number: int, sql: str) -> ViewId:

@@ -9,6 +9,7 @@ from dataflow.engine.events import (
     InstallRefresh,
     InstallView,
     LookupDone,
+    LookupsDone,
     Pin,
     Read,
     RefreshDone,
@@ -53,7 +54,7 @@ class Waiting:
 
     def done(self, lookup: Effect) -> list[Effect]:
         assert isinstance(lookup, Lookup)
-        return self.step(LookupDone(lookup.id, rows_of(lookup), Now(), self.engine.applied))
+        return self.step(LookupsDone([LookupDone(lookup.id, rows_of(lookup), Now(), self.engine.applied)]))
 
 
 def keys(lookup: Effect) -> tuple[Key, ...]:
@@ -135,7 +136,7 @@ def test_what_is_read_whole_goes_on() -> None:
 
 
 def test_what_was_not_sent_is_forgotten_at_once() -> None:
-    waiting = Waiting(lookups_in_flight=1, lookup_keys=2)
+    waiting = Waiting(lookups_of_table=1, lookup_keys=2)
     (first,) = waiting.read(1, "1")
     for number in range(2, 9):
         assert waiting.read(number, str(number)) == []
@@ -148,7 +149,7 @@ def test_what_was_not_sent_is_forgotten_at_once() -> None:
 
 
 def test_the_next_lookup_has_the_place_of_one_that_was_cancelled() -> None:
-    waiting = Waiting(lookups_in_flight=1)
+    waiting = Waiting(lookups_of_table=1)
     waiting.read(1, "1")
     assert waiting.read(2, "2") == []
     waiting.leave(1)

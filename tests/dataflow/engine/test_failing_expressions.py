@@ -9,6 +9,7 @@ from dataflow.engine.events import (
     InstallView,
     LookupDone,
     LookupFailed,
+    LookupsDone,
     Read,
     SnapshotTaken,
     StreamStarted,
@@ -59,7 +60,7 @@ def answer_lookups(engine: Engine, effects: list[Effect], rows_by_id: dict[str, 
         if isinstance(effect, Lookup):
             keys = [key[0] for key in effect.keys] if effect.columns else list(rows_by_id)
             rows = [row for key in keys if key is not None for row in rows_by_id.get(key, [])]
-            effects += engine.step(LookupDone(effect.id, rows, Everything(), 1))
+            effects += engine.step(LookupsDone([LookupDone(effect.id, rows, Everything(), 1)]))
             engine.check()
         else:
             others.append(effect)

@@ -2,7 +2,7 @@
 
 from dataflow.engine.effects import Answer, Effect, Forward, LeafEvict, LeafExtend, LeafFill
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import Ahead, EvictKey, InstallView, LookupDone, Read, StreamStarted
+from dataflow.engine.events import Ahead, EvictKey, InstallView, LookupDone, LookupsDone, Read, StreamStarted
 from dataflow.engine.key_sizes import KeyLimits
 from dataflow.engine.limits import Limits
 from dataflow.plan.parts import Lookup
@@ -89,7 +89,7 @@ class Slow:
         done: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Lookup):
-                done += self.engine.step(LookupDone(effect.id, rows_of(effect), Now(), 0))
+                done += self.engine.step(LookupsDone([LookupDone(effect.id, rows_of(effect), Now(), 0)]))
                 self.engine.check()
         return done
 

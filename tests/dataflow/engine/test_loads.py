@@ -29,6 +29,7 @@ from dataflow.engine.events import (
     LoadRows,
     LookupDone,
     LookupFailed,
+    LookupsDone,
     Read,
     SnapshotTaken,
     StreamStarted,
@@ -181,13 +182,13 @@ def test_a_load_waits_for_its_bound() -> None:
 
 
 def test_a_load_keeps_neither_the_ring_nor_a_place() -> None:
-    shell = Shell(lookups_in_flight=1)
+    shell = Shell(lookups_of_table=1)
     (first,) = shell.install(1, ITEMS)
-    assert shell.install(2, "SELECT id, name FROM kinds") == []
+    assert shell.install(2, "SELECT id FROM items") == []
     effects = shell.step(LoadBegun(first.id, At(0), 0))
     assert [type(effect) for effect in effects] == [LeafFillAll, Lookup]
     (second,) = (effect for effect in effects if isinstance(effect, Lookup))
-    shell.step(LookupDone(second.id, [], At(0), 0))
+    shell.step(LookupsDone([LookupDone(second.id, [], At(0), 0)]))
     shell.commit(10, added=[item(1)])
     assert len(shell.engine.ring) == 1
     shell.step(SnapshotTaken(At(10)))
@@ -262,7 +263,7 @@ def test_a_group_that_was_known_is_shown_by_the_text_that_others_know() -> None:
     shell = Shell()
     shell.install(1, f"SELECT * FROM ({PRICES}) p WHERE price = :price", whole=False)
     (keyed,) = (e for e in shell.step(Read(ReadId(1), ((ViewId(1), ("1",), None),))) if isinstance(e, Lookup))
-    shell.step(LookupDone(keyed.id, [("1.0", "1", "1"), ("1.00", "1", "1")], At(0), 0))
+    shell.step(LookupsDone([LookupDone(keyed.id, [("1.0", "1", "1"), ("1.00", "1", "1")], At(0), 0)]))
     (lookup,) = shell.install(2, PRICES)
     shell.load(lookup, [("1.00", "1", "1"), ("1.0", "1", "1"), ("2", "1", "1")], at=0)
     shell.work()

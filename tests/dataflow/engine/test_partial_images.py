@@ -5,7 +5,16 @@ from dataclasses import replace
 
 from dataflow.engine.effects import LeafEvict, LeafFill
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import Apply, InstallView, LookupDone, Read, StreamStarted, TableDelta, Transaction
+from dataflow.engine.events import (
+    Apply,
+    InstallView,
+    LookupDone,
+    LookupsDone,
+    Read,
+    StreamStarted,
+    TableDelta,
+    Transaction,
+)
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
@@ -31,7 +40,7 @@ def covering(sql: str, rows: dict[tuple[str], tuple[str, ...]], table: Table = U
     for number, (key, row) in enumerate(rows.items(), 1):
         (lookup,) = engine.step(Read(ReadId(number), ((VIEW, key, None),)))
         assert isinstance(lookup, Lookup)
-        engine.step(LookupDone(lookup.id, [row], Now(), 0))
+        engine.step(LookupsDone([LookupDone(lookup.id, [row], Now(), 0)]))
     return engine
 
 

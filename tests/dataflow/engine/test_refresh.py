@@ -31,6 +31,7 @@ from dataflow.engine.events import (
     InstallRefresh,
     InstallView,
     LookupDone,
+    LookupsDone,
     Pin,
     Read,
     RefreshDone,
@@ -307,7 +308,7 @@ def test_a_read_whose_view_goes_while_the_rest_is_looked_up_fails_once() -> None
     (_, lookup) = world.done(refresh, [])
     assert isinstance(lookup, Lookup)
     assert world.step(DropView(VIEW))[0] == FailRead(ReadId(1), "the view was dropped", retryable=False)
-    assert Answer(ReadId(1)) not in world.step(LookupDone(lookup.id, [], Seen(0), 0))
+    assert Answer(ReadId(1)) not in world.step(LookupsDone([LookupDone(lookup.id, [], Seen(0), 0)]))
 
 
 def test_a_read_of_a_refreshed_and_of_an_incremental_view() -> None:
@@ -320,7 +321,7 @@ def test_a_read_of_a_refreshed_and_of_an_incremental_view() -> None:
     assert isinstance(lookup, Lookup)
     # Stale while the other one is looked up: it is fetched again before both are answered.
     world.commit(added=[("1", "7", "1")])
-    filled, again = world.step(LookupDone(lookup.id, [("7", "1")], Seen(1), 10))
+    filled, again = world.step(LookupsDone([LookupDone(lookup.id, [("7", "1")], Seen(1), 10)]))
     assert isinstance(filled, LeafFill)
     assert world.done(again, [])[-1] == Answer(ReadId(1))
 

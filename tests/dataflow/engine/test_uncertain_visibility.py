@@ -19,6 +19,7 @@ from dataflow.engine.events import (
     ForwardDone,
     InstallView,
     LookupDone,
+    LookupsDone,
     Read,
     SnapshotTaken,
     StreamStarted,
@@ -96,7 +97,7 @@ class World:
 
     def bring(self, lookup: Effect, rows: list[Row], snapshot: Bracket) -> list[Effect]:
         assert isinstance(lookup, Lookup)
-        return self.step(LookupDone(lookup.id, rows, snapshot, snapshot.position))
+        return self.step(LookupsDone([LookupDone(lookup.id, rows, snapshot, snapshot.position)]))
 
 
 def filled(effects: list[Effect]) -> list[Row]:

@@ -9,6 +9,7 @@ from dataflow.engine.events import (
     EvictSome,
     InstallView,
     LookupDone,
+    LookupsDone,
     Read,
     SnapshotTaken,
     StreamStarted,
@@ -60,7 +61,7 @@ def step(engine: Engine, event: object) -> list[Effect]:
     effects = engine.step(event)  # type: ignore[arg-type]
     for effect in list(effects):
         if isinstance(effect, Lookup):
-            effects += step(engine, LookupDone(effect.id, rows_of(effect), Now(), engine.applied))
+            effects += step(engine, LookupsDone([LookupDone(effect.id, rows_of(effect), Now(), engine.applied)]))
     engine.check()
     return effects
 

@@ -1,13 +1,17 @@
 """Engines that use rows of a lookup, or of a forwarded read, too early or as they came; see `table`."""
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from dataflow.engine import demands, ring
+from dataflow.engine.events import LookupDone
 from dataflow.engine.flights import LookupQuery
 from dataflow.engine.installation import Installation
+from dataflow.engine.lookup_results import LookupResults
 from dataflow.engine.outstanding import Outstanding
 from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.upquery import Demand
@@ -25,6 +29,17 @@ def no_redo() -> AbstractContextManager[Any]:
 def install_before_the_bound() -> AbstractContextManager[Any]:
     """A result is installed although the stream has not brought all that it sees."""
     return patch.object(LookupQuery, "is_due", lambda query, _: query.answer is not None)
+
+
+def one_snapshot_for_a_round() -> AbstractContextManager[Any]:
+    """Results that come together are taken for rows of the first one's snapshot."""
+    original = LookupResults.lookups_done
+
+    def mutant(self: LookupResults, results: Sequence[LookupDone]) -> None:
+        first = results[0]
+        original(self, [replace(result, snapshot=first.snapshot, bound=first.bound) for result in results])
+
+    return patch.object(LookupResults, "lookups_done", mutant)
 
 
 def ring_trimmed_too_early() -> AbstractContextManager[Any]:

@@ -65,6 +65,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     evictions.padding_dropped_going_backwards: Focus(("story_votes_comment_user", "story_tags_comment_user")),
     evictions.subsumption_without_own_coverage: None,
     lookups.install_before_the_bound: None,
+    lookups.one_snapshot_for_a_round: None,
     lookups.ring_trimmed_too_early: None,
     propagation.truncate_ignored: None,
     lookups.truncate_marker_ignored: Focus(("stories", "story_user", "votes_of"), {"truncate": 5}),

@@ -11,6 +11,7 @@ definition is locked until the transaction ends, so the log's end after the SELE
 Not here: the SQL (`dataflow.lookups.mysql.lookup`).
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +29,15 @@ from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.log_place import PlaceQuestion, VisiblePlace
 from service.engine.databases.mysql.row_decoder import answer_columns, answer_rows, lookup_rows
 from service.engine.databases.mysql.wire import ServerReply
-from service.engine.upstream.results import UNLIMITED, AnswerPart, AnswerSize, ForwardRows, LookupRows, UpstreamError
+from service.engine.upstream.results import (
+    STALL_S,
+    UNLIMITED,
+    AnswerPart,
+    AnswerSize,
+    ForwardRows,
+    LookupRows,
+    UpstreamError,
+)
 
 #: The second attempt reads the visible place again; another server may have taken over.
 _TRIES = 4
@@ -61,6 +70,17 @@ class MySqlLookups:
         read = await self.read([lookup_statement(lookup, catalog)], most=most)
         rows = lookup_rows(read.replies[0], lookup_columns(lookup.relation, catalog))
         return LookupRows(rows, read.snapshot, read.bound, read.bound)
+
+    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
+        """All at one snapshot; if one fails, none has a result."""
+        try:
+            async with asyncio.timeout(STALL_S):
+                read = await self.read([lookup_statement(lookup, catalog) for lookup in lookups], most=most)
+        except (TimeoutError, UpstreamError):
+            return [None] * len(lookups)
+        found = zip(lookups, read.replies, strict=True)
+        rows = [lookup_rows(reply, lookup_columns(lookup.relation, catalog)) for lookup, reply in found]
+        return [LookupRows(each, read.snapshot, read.bound, read.bound) for each in rows]
 
     async def snapshot(self) -> LookupRows:
         """Takes the heartbeat's snapshot. It may see the whole log, including transactions that the stream has read

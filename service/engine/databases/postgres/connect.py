@@ -14,7 +14,7 @@ from select import POLLIN, poll
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.pq import ConnStatus, TransactionStatus
+from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
 
 from cdc.postgres.failures import check_conninfo, classify
 from cdc.postgres.session import keepalive_parameters, session_sql
@@ -166,9 +166,10 @@ class PostgresPool:
 
 
 async def _is_at_rest(connection: AsyncConnection) -> bool:
-    """True outside of requests and transactions."""
+    """True outside of requests, transactions and pipelines."""
     pgconn = connection.pgconn
-    return pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.IDLE
+    is_idle = pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.IDLE
+    return is_idle and pgconn.pipeline_status == PipelineStatus.OFF
 
 
 def _is_busy(connection: AsyncConnection) -> bool:

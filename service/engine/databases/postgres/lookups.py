@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from psycopg import AsyncConnection
 from psycopg.adapt import AdaptersMap, Transformer
@@ -42,6 +42,7 @@ from service.engine.databases.postgres.connect import CANCEL_S, PostgresPool
 from service.engine.databases.postgres.open_transactions import UNDECIDED
 from service.engine.databases.postgres.statements import CHUNK_ROWS, PreparedStatements
 from service.engine.upstream.results import (
+    STALL_S,
     UNLIMITED,
     AnswerCount,
     AnswerPart,
@@ -115,6 +116,29 @@ class PostgresLookups:
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
         return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup), most)
 
+    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
+        """A statement that has no result for `STALL_S`, since its table is locked, is cancelled: the others go on."""
+        requests = [
+            (
+                _LOOKUP.format(version=VERSION, sql=self._statement(lookup, catalog)),
+                _parameters(lookup_arguments(lookup)),
+            )
+            for lookup in lookups
+        ]
+        self.statements += len(lookups)
+        found = [_StatementRows([]) for _ in lookups]
+        counts = [AnswerCount(most) for _ in lookups]
+        failed: set[int] = set()
+        async with self._pool.connection() as connection, _Stalls(connection) as stalls:
+            async for at, result in self._statements.pipeline(connection, requests):
+                stalls.note(at)
+                if result.status == ExecStatus.FATAL_ERROR:
+                    failed.add(at)
+                elif at not in failed and found[at].add(result, _FIRST, counts[at]) is not None:
+                    failed.add(at)
+                    stalls.cancel()
+        return [None if at in failed else LookupRows(each.rows, *each.version) for at, each in enumerate(found)]
+
     def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
         if lookup.part is not None:
             return lookup_sql(lookup.relation, lookup.columns, catalog, lookup.part)
@@ -133,10 +157,10 @@ class PostgresLookups:
 
         Raises UpstreamError.
         """
-        parameters = [value if value is None or isinstance(value, str) else array_text(value) for value in arguments]
         self.statements += 1
         async with self._pool.connection() as connection:
-            chunks = self._statements.chunks(connection, _LOOKUP.format(version=VERSION, sql=sql), parameters)
+            statement = _LOOKUP.format(version=VERSION, sql=sql)
+            chunks = self._statements.chunks(connection, statement, _parameters(arguments))
             found = await _gathered(connection, chunks, AnswerCount(most), _FIRST)
         return LookupRows(found.rows, *found.version)
 
@@ -263,6 +287,63 @@ class _StatementRows:
         """Snapshot, insert LSN and flush LSN, from the columns of `VERSION`."""
         return version_of(self.head)
 
+    def add(self, result: PGresult, first: int, counted: AnswerCount) -> UpstreamError | None:
+        """Adds rows of a result, from column `first` on. Returns the error of too many, which are dropped."""
+        if not self.columns:
+            self.columns = columns_of(result)[first:]
+        if not result.ntuples:
+            return None
+        rows = rows_of(result, 0, result.ntuples)
+        if not self.head:
+            self.head = rows[0]
+        if first and rows[0][_PRESENT] is None:
+            return None
+        rows = [row[first:] for row in rows] if first else rows
+        self.rows += rows
+        problem = counted.add(rows)
+        if problem is not None:
+            self.rows.clear()
+        return problem
+
+
+class _Stalls:
+    """Cancels the running statement of a pipeline when it makes no progress, or on demand.
+
+    A cancellation that comes late may hit the next statement instead.
+    """
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self._cancelling: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._statement = -1
+
+    def note(self, statement: int) -> None:
+        """A result of this statement has come."""
+        if statement != self._statement:
+            self._statement = statement
+            self._restart()
+
+    def cancel(self) -> None:
+        """Cancels the running statement."""
+        self._cancelling.add(asyncio.ensure_future(self._connection.cancel_safe(timeout=CANCEL_S)))
+        self._restart()
+
+    def _restart(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(STALL_S, self.cancel)
+
+    async def __aenter__(self) -> Self:
+        self._restart()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._cancelling:
+            await asyncio.gather(*self._cancelling, return_exceptions=True)
+
 
 async def _gathered(
     connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: AnswerCount, first: int
@@ -274,23 +355,13 @@ async def _gathered(
     async for result in chunks:
         if result.status == ExecStatus.FATAL_ERROR:
             problem = problem or error_from_result(result)
-        elif problem is None and result.ntuples:
-            rows = rows_of(result, 0, result.ntuples)
-            if not found.head:
-                found.columns, found.head = columns_of(result)[first:], rows[0]
-            if first and rows[0][_PRESENT] is None:
-                continue
-            rows = [row[first:] for row in rows] if first else rows
-            found.rows += rows
-            problem = counted.add(rows)
+        elif problem is None:
+            problem = found.add(result, first, counted)
             if problem is not None:
-                found.rows.clear()
                 await connection.cancel_safe(timeout=CANCEL_S)
             elif result.ntuples == CHUNK_ROWS:
                 # Yield the loop, even if the server is faster.
                 await asyncio.sleep(0)
-        elif problem is None and not found.columns:
-            found.columns = columns_of(result)[first:]
     if problem is not None:
         raise problem
     return found
@@ -301,6 +372,10 @@ def rows_of(result: PGresult, start: int, end: int) -> list[Row]:
     transformer = Transformer(_TEXTS)
     transformer.set_pgresult(result)
     return transformer.load_rows(start, min(end, result.ntuples), tuple)
+
+
+def _parameters(arguments: Sequence[Argument]) -> list[str | None]:
+    return [value if value is None or isinstance(value, str) else array_text(value) for value in arguments]
 
 
 def columns_of(result: PGresult) -> tuple[tuple[str, int], ...]:

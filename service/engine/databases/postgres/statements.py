@@ -52,6 +52,16 @@ class PreparedStatements:
         one. Consume all: the connection is unusable before."""
         return self._statements_of(connection).chunks(statement, _encoded(parameters))
 
+    async def pipeline(
+        self, connection: AsyncConnection, requests: Sequence[tuple[str, Sequence[str | None]]]
+    ) -> AsyncIterator[tuple[int, PGresult]]:
+        """Runs statements like `chunks`, all sent before the first result is awaited (libpq's pipeline mode); yields
+        results with the statement's ordinal. Each is a transaction of its own: if one fails, the others run, and no
+        lock outlives its statement."""
+        prepared = self._statements_of(connection)
+        async for each in prepared.pipeline([(statement, _encoded(values)) for statement, values in requests]):
+            yield each
+
     async def chunks_once(
         self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
     ) -> AsyncIterator[PGresult]:
@@ -98,14 +108,38 @@ class _Prepared:
                 return
             await self._forget(statement)
 
+    async def pipeline(
+        self, requests: Sequence[tuple[str, Sequence[bytes | None]]]
+    ) -> AsyncIterator[tuple[int, PGresult]]:
+        names = [await self._name_of(statement) for statement, _ in requests]
+        forgotten: list[str] = []
+        self._pgconn.enter_pipeline_mode()
+        for name, (_, parameters) in zip(names, requests, strict=True):
+            self._pgconn.send_query_prepared(name, parameters)
+            self._pgconn.pipeline_sync()
+        for ordinal, (statement, _) in enumerate(requests):
+            self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
+            async for result in results(self._pgconn):
+                if _is_forgotten(result):
+                    forgotten.append(statement)
+                yield ordinal, result
+            # The synchronization point, which is followed by nothing.
+            await _next_result(self._pgconn)
+        self._pgconn.exit_pipeline_mode()
+        for statement in forgotten:
+            await self._forget(statement)
+
     async def _execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         await self._send(statement, parameters)
         return await fetch(self._pgconn)
 
     async def _send(self, statement: str, parameters: Sequence[bytes | None]) -> None:
+        self._pgconn.send_query_prepared(await self._name_of(statement), parameters)
+
+    async def _name_of(self, statement: str) -> bytes:
         name = self._names.get(statement) or await self._prepare(statement)
         self._names.move_to_end(statement)
-        self._pgconn.send_query_prepared(name, parameters)
+        return name
 
     async def _prepare(self, statement: str) -> bytes:
         while len(self._names) >= KEPT:
@@ -139,14 +173,16 @@ async def results(pgconn: PGconn) -> AsyncIterator[PGresult]:
     while pgconn.flush():
         await _ready(pgconn, to_write=True)
         pgconn.consume_input()
-    while True:
-        while pgconn.is_busy():
-            await _ready(pgconn, to_write=False)
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:
-            return
+    while (result := await _next_result(pgconn)) is not None:
         yield result
+
+
+async def _next_result(pgconn: PGconn) -> PGresult | None:
+    """Returns the next result; None ends those of one command."""
+    while pgconn.is_busy():
+        await _ready(pgconn, to_write=False)
+        pgconn.consume_input()
+    return pgconn.get_result()
 
 
 async def _ready(pgconn: PGconn, *, to_write: bool) -> None:

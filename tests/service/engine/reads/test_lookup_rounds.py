@@ -1,0 +1,192 @@
+"""Lookups that run together, over real databases: each read gets its own answer, and none waits for another's table."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from service.engine.databases.postgres.lookups import PostgresLookups
+from service.engine.reads.lookup_tasks import ROUND_LOOKUPS
+from service.engine.session.runtime import Runtime
+from service.ground.errors import ApiError
+from service.protocol.reads import ReadItem
+from tests.fixtures.mariadb import MariaDatabase
+from tests.fixtures.postgres import Database
+from tests.service.engine.running import running, until
+
+TABLES = ("a", "b", "c")
+VIEWS = {table: f"SELECT id, n FROM {table} WHERE id = :id" for table in TABLES}
+FIRST = 1000
+LARGE = 7
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A database with the tables, and how one of them is locked."""
+
+    database: Any
+    locked: Callable[[str], AbstractContextManager[None]]
+
+
+def create_tables(database: Database | MariaDatabase) -> None:
+    rows = ", ".join(f"({i}, {i})" for i in range(2 * FIRST))
+    for table in TABLES:
+        database.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n int NOT NULL)")
+        database.execute(f"INSERT INTO {table} VALUES {rows}")
+
+
+@pytest.fixture(
+    params=[pytest.param("database", marks=pytest.mark.postgres), pytest.param("mariadb", marks=pytest.mark.mariadb)]
+)
+def upstream(request: pytest.FixtureRequest) -> Upstream:
+    database: Database | MariaDatabase = request.getfixturevalue(request.param)
+    create_tables(database)
+
+    @contextlib.contextmanager
+    def locked(table: str) -> Iterator[None]:
+        if isinstance(database, MariaDatabase):
+            with closing(database.connect()) as connection, connection.cursor() as cursor:
+                cursor.execute(f"LOCK TABLES {table} WRITE")
+                yield
+        else:
+            with psycopg.connect(database.url) as connection:
+                connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+                yield
+
+    return Upstream(database, locked)
+
+
+@asynccontextmanager
+async def warmed(upstream: Upstream, directory: Path, **settings: Any) -> AsyncIterator[Runtime]:
+    """A runtime that has looked a key of each table up: how many rows a key has is known."""
+    async with running(upstream.database, directory, views=VIEWS, **settings) as runtime:
+        for table in TABLES:
+            await read(runtime, table, 0)
+        yield runtime
+
+
+async def read(runtime: Runtime, table: str, key: int) -> None:
+    """Read a key; its answer is its own row."""
+    reply = await runtime.read([ReadItem(table, (str(key),))])
+    assert reply.answers[0].rows == b'[{"id":%d,"n":%d}]' % (key, key)
+
+
+def together(runtime: Runtime, keys: range, tables: tuple[str, ...] = TABLES) -> list[asyncio.Task[None]]:
+    """Reads that begin in one turn of the loop, a lookup each."""
+    return [asyncio.create_task(read(runtime, table, key)) for key in keys for table in tables]
+
+
+def test_reads_of_one_turn_share_rounds(upstream: Upstream, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with warmed(upstream, tmp_path) as runtime:
+            counted = runtime.counters
+            assert counted.lookup_rounds == 0
+            await asyncio.gather(*together(runtime, range(1, 200)))
+            assert counted.lookup_keys == 3 * 200
+            assert counted.lookup_rounds > 0
+            assert counted.lookups - 3 <= counted.lookup_rounds * ROUND_LOOKUPS
+            assert counted.lookup_failures == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_locked_table_holds_up_no_other(upstream: Upstream, tmp_path: Path) -> None:
+    """Its lookups leave their round, and come back to rounds when they are answered in time."""
+
+    async def scenario() -> None:
+        async with warmed(upstream, tmp_path) as runtime:
+            with upstream.locked("b"):
+                reads = together(runtime, range(1, 3))
+                of_b = reads[1::3]
+                async with asyncio.timeout(10):
+                    await asyncio.gather(*(task for task in reads if task not in of_b))
+                    for key in range(3, 10):
+                        await asyncio.gather(*together(runtime, range(key, key + 1), ("a", "c")))
+                assert not any(task.done() for task in of_b)
+            await asyncio.gather(*of_b)
+            await read(runtime, "b", 50)
+            before = runtime.counters.lookup_rounds
+            await asyncio.gather(*together(runtime, range(51, 52)))
+            assert runtime.counters.lookup_rounds == before + 1
+
+    asyncio.run(scenario())
+
+
+def test_cancelled_reads_of_a_round_do_not_end_the_others(upstream: Upstream, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with warmed(upstream, tmp_path) as runtime:
+            for begun in range(1, 40, 2):
+                reads = together(runtime, range(begun, begun + 2))
+                for _ in range(begun % 5):
+                    await asyncio.sleep(0)
+                reads[begun % 6].cancel()
+                found = await asyncio.gather(*reads, return_exceptions=True)
+                assert sum(error is not None for error in found) <= 1
+            await until(lambda: runtime.lookup_tasks.in_flight == 0)
+
+    asyncio.run(scenario())
+
+
+def test_one_answer_that_is_too_large_fails_alone(upstream: Upstream, tmp_path: Path) -> None:
+    """Reads of it are forwarded; the other keys are stored."""
+    for table in TABLES:
+        upstream.database.execute(f"CREATE TABLE {table}_many (id int PRIMARY KEY, k int NOT NULL)")
+        upstream.database.execute(
+            f"INSERT INTO {table}_many SELECT id, CASE WHEN id < {FIRST} THEN {LARGE} ELSE id END FROM a"
+        )
+    views = {table: f"SELECT k, id FROM {table}_many WHERE k = :k" for table in TABLES}
+
+    async def scenario() -> None:
+        async with running(upstream.database, tmp_path, views=views, upstream={"limit_rows": 500}) as runtime:
+
+            async def rows(table: str, key: int) -> int:
+                reply = await runtime.read([ReadItem(table, (str(key),))])
+                return reply.answers[0].rows.count(b"{")
+
+            for table in TABLES:
+                assert await rows(table, FIRST) == 1
+            reads = [rows(table, LARGE if table == "b" else FIRST + n) for n in range(1, 4) for table in TABLES]
+            assert await asyncio.gather(*reads) == [1, FIRST, 1] * 3
+            assert runtime.counters.lookups_too_large == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.postgres
+def test_a_table_without_the_column_fails_alone(database: Database, tmp_path: Path) -> None:
+    create_tables(database)
+
+    async def scenario() -> None:
+        async with running(database, tmp_path, views=VIEWS) as runtime:
+            for table in TABLES:
+                await read(runtime, table, 0)
+            database.execute("ALTER TABLE b RENAME COLUMN n TO m")
+            found = await asyncio.gather(*together(runtime, range(1, 4)), return_exceptions=True)
+            assert [isinstance(each, ApiError) for each in found] == [False, True, False] * 3
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.postgres
+def test_statements_that_the_server_has_discarded_run_again(database: Database, tmp_path: Path) -> None:
+    create_tables(database)
+
+    async def scenario() -> None:
+        async with running(database, tmp_path, views=VIEWS, upstream={"pool_size": 3}) as runtime:
+            for table in TABLES:
+                await read(runtime, table, 0)
+            for key in (1, 2, 3):
+                lookups = runtime.lookups
+                assert isinstance(lookups, PostgresLookups)
+                async with lookups._pool.connection() as connection:
+                    await connection.execute("DEALLOCATE ALL")
+                await asyncio.gather(*together(runtime, range(10 * key, 10 * key + 5)))
+            assert runtime.counters.lookup_failures == 0
+
+    asyncio.run(scenario())
