@@ -71,7 +71,7 @@ class PendingRead:
     @property
     def forwards(self) -> bool:
         """True if all views of the read are configured to forward misses."""
-        return all(view.definition.options.serving.forwards for view in self.views)
+        return all(view.definition.options.forwards for view in self.views)
 
 
 class Misses:
@@ -279,7 +279,7 @@ class Misses:
         if installed.status is Status.ELSEWHERE:
             detail = f"View {name!r} is fully materialized by another shard."
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
-        building = building or installed.definition.options.serving.forwards
+        building = building or installed.definition.options.forwards
         if installed.status is Status.BUILDING and not building:
             progress = installed.reason
             detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."

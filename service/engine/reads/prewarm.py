@@ -196,7 +196,7 @@ class Prewarm:
     def _forwards(self, item: ReadItem) -> bool:
         """True if the upstream always answers misses of the item, which are filled in the background."""
         registered = self._registry.views.get(item.view)
-        return registered is not None and registered.definition.options.serving.forwards
+        return registered is not None and registered.definition.options.forwards
 
 
 def items_of(info: ViewInfo, keys: Sequence[Sequence[str | None]]) -> list[ReadItem]:

@@ -94,11 +94,16 @@ class ViewOptions:
     large_answers: str | None = None
 
     @property
+    def forwards(self) -> bool:
+        """True if misses fall back to the upstream."""
+        return self.on_miss == "forward"
+
+    @property
     def serving(self) -> Serving:
         """Options used by workers."""
         return Serving(
             cache_control=self.cache_control,
-            forwards=self.on_miss == "forward",
+            forwards=self.forwards,
             bigint_text=self.bigint == "string",
             max_lag_ms=self.max_lag_ms,
             on_lag=OnLag(self.on_lag or OnLag.SERVE),
