@@ -9,16 +9,17 @@ Not here: the steps (`plan.outline`), the statements (`lookups`), views that are
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import GroupingNode, Leaf, RouteUse, SourceNode, Stored
 from dataflow.lookups.shapes import lookup_shape
+from dataflow.plan.at_read import with_rows
 from dataflow.plan.estimate import estimated_bytes, size_text
 from dataflow.plan.identity_uses import identity_uses
-from dataflow.plan.nodes import Aggregate, Chain, Parameter, Relation, View
+from dataflow.plan.nodes import Aggregate, Chain, Parameter, Relation, View, column_types
 from dataflow.plan.outline import (
     PlanStep,
     aliases,
@@ -34,7 +35,7 @@ from dataflow.plan.parts import END, START, Part
 from dataflow.plan.render import bare
 from dataflow.plan.routes import coverable
 from dataflow.plan.table_access import unordered_by_index, unsupported_by_index
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, Column
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Columns, ViewId
 
@@ -131,7 +132,10 @@ class Explanation:
 
     def steps(self) -> PlanStep:
         """The plan's steps, with each input's materialization, the way it is filled, and the views that share it."""
-        return outline(self.view.relation, self._catalog, self._notes)
+        rows = outline(self.view.relation, self._catalog, self._notes)
+        if self.view.at_read is None:
+            return rows
+        return _computed(outline(self.view.at_read.relation, self._answer_catalog()), rows)
 
     def _notes(self, relation: Relation) -> Sequence[str]:
         node = self._graph.stores[relation]
@@ -183,7 +187,8 @@ class Explanation:
             yield "parameters: " + ", ".join(_parameter(p, names) for p in view.parameters)
         if view.within:
             yield "rows of a key picked by: " + ", ".join(_parameter(p, names) for p in view.within)
-        yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
+        if view.at_read is None:
+            yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
         for r in view.ranges:
             yield f"range: {names[r.column]} {r.operator} :{r.name}"
         for bound in view.clock:
@@ -192,18 +197,37 @@ class Explanation:
             yield f"filtered by time: {names[bound.column]} {bound.operator} {bound.sql}, computed at each read (UTC)"
         for bound in view.clock_keys:
             yield f"time in the key: {names[bound.column]} = {bound.sql}, computed at each read (UTC)"
-        if view.order:
-            yield "order: " + ", ".join(order_text(t, names) for t in view.order)
-        limit, offset = (view.limit_rows, view.limit_parameter), (view.offset_rows or None, view.offset_parameter)
-        if text := limit_text(count_text(*limit), count_text(*offset)):
-            yield text
-        if view.rows_for_null is None:
-            yield "for NULL: what the upstream answers"
-        for row in view.rows_for_null or ():
-            yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
+        yield from self._answer_lines()
         yield from (use.text for use in identity_uses(view, self._catalog))
         yield from self._routes(self._leaf)
         yield from self._shared(view.relation)
+
+    def _answer_lines(self) -> Iterator[str]:
+        """Yield the lines about answers."""
+        answer, catalog = self.view.answer, self._answer_catalog()
+        names = column_names(answer.relation, catalog)
+        if answer is not self.view:
+            yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in answer.output)
+        if answer.order:
+            yield "order: " + ", ".join(order_text(t, names) for t in answer.order)
+        limit, offset = (
+            (answer.limit_rows, answer.limit_parameter),
+            (answer.offset_rows or None, answer.offset_parameter),
+        )
+        if text := limit_text(count_text(*limit), count_text(*offset)):
+            yield text
+        if answer.rows_for_null is None:
+            yield "for NULL: what the upstream answers"
+        for row in answer.rows_for_null or ():
+            yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
+
+    def _answer_catalog(self) -> Catalog:
+        """The catalog with the rows that answers are computed from, if they are."""
+        view = self.view
+        if view.at_read is None:
+            return self._catalog
+        names, types = column_names(view.relation, self._catalog), column_types(view.relation)
+        return with_rows([Column(names[c.column], types[c.column]) for c in view.output], self._catalog)
 
     # Lookups
 
@@ -261,7 +285,7 @@ class Explanation:
             "estimated_bytes": self.estimated_bytes,
             "shared_with": self.shared_with(self.view.relation),
             "parameters": sorted(n for p in self.view.parameters + self.view.within for n in p.names),
-            "columns": [c.name for c in self.view.output],
+            "columns": [c.name for c in self.view.answer.output],
             "notes": list(self.lines()),
             "plan": _json(self.steps()),
             "lookups": [{"sql": k.sql, "warning": k.warning, "part": part} for k, part in found],
@@ -345,6 +369,13 @@ def _output(name: str, source: str) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _computed(step: PlanStep, rows: PlanStep) -> PlanStep:
+    """The steps of answers over the rows that these are computed from."""
+    if not step.inputs:
+        return PlanStep("rows of the time window, from which each read computes the above", (), (rows,))
+    return replace(step, inputs=tuple(_computed(below, rows) for below in step.inputs))
 
 
 def _indented(step: PlanStep, depth: int) -> list[str]:

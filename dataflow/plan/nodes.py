@@ -322,6 +322,19 @@ class View(CachedHash):
     #: Parameters that are no part of the key: they pick some of its rows. Such a view has no order, ranges, limit or
     #: condition on the current time.
     within: tuple[Parameter, ...] = ()
+    #: The answers, which each read computes from `output` of the rows within a time window: over a chain of no table,
+    #: whose columns they are. It has the order, LIMIT, OFFSET and rows for NULL. None: the rows are the answers.
+    at_read: "View | None" = None
+
+    @property
+    def answer(self) -> "View":
+        """The view with the columns that readers see, in their order."""
+        return self.at_read or self
+
+    @property
+    def is_direct(self) -> bool:
+        """True if the order of the rows is the one in which they are stored."""
+        return not self.order or self.order == self.storage_order
 
     @property
     def storage_order(self) -> tuple[OrderTerm, ...]:

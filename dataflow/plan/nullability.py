@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from dataflow.plan.at_read import with_rows
 from dataflow.plan.expressions import conjuncts, rejects_nulls
 from dataflow.plan.nodes import (
     Aggregate,
@@ -17,7 +18,7 @@ from dataflow.plan.nodes import (
 )
 from dataflow.plan.parametric import chain_table
 from dataflow.scalar import ColumnRef, Literal, Scalar
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, Column
 
 _COUNTS = frozenset({AggregateFunction.COUNT, AggregateFunction.COUNT_ROWS})
 _NUMBERS = frozenset({"row_number", "rank", "dense_rank", "count"})
@@ -62,7 +63,12 @@ def never_null(relation: Relation, column: int, catalog: Catalog) -> bool:
 
 def never_null_output(view: View, catalog: Catalog) -> frozenset[int]:
     """Which columns of a view's answers are never NULL, by number."""
-    return frozenset(n for n, output in enumerate(view.output) if never_null(view.relation, output.column, catalog))
+    found = frozenset(n for n, output in enumerate(view.output) if never_null(view.relation, output.column, catalog))
+    if view.at_read is None:
+        return found
+    types = column_types(view.relation)
+    rows = [Column(output.name, types[output.column], n in found) for n, output in enumerate(view.output)]
+    return never_null_output(view.at_read, with_rows(rows, catalog))
 
 
 def never_null_value(expression: Scalar, column: Callable[[int], bool]) -> bool:

@@ -17,7 +17,7 @@ from dataflow.plan.rules.join_conditions import join_conditions
 from dataflow.plan.rules.merge_blocks import merge_blocks
 from dataflow.plan.rules.old_rows import with_old_rows
 from dataflow.plan.rules.outer_joins import simplify_outer_joins
-from dataflow.plan.rules.prune_columns import prune
+from dataflow.plan.rules.prune_columns import prune_view
 from dataflow.plan.rules.push_predicates import push_predicates
 from dataflow.plan.rules.remove_top_aggregate import remove_top_aggregate
 from dataflow.plan.rules.rewriting import Rule, as_source, bottom_up
@@ -50,26 +50,10 @@ RULES: tuple[Rule, ...] = (
 def optimize(view: View, catalog: Catalog) -> View:
     """The view with its plan rewritten by `RULES`, without what nobody needs. UnsupportedQuery if a join cannot be
     maintained."""
-    view = _pruned(view)
+    view = prune_view(view)
     relation: Relation = view.relation
     for rule in RULES:
         relation = bottom_up(rule, relation, catalog)
-    view = _pruned(with_total_order(replace(view, relation=as_source(relation)), catalog))
+    view = prune_view(with_total_order(replace(view, relation=as_source(relation)), catalog))
     view = with_coarser_key(view, catalog)
     return with_old_rows(replace(view, relation=by_parts(view.relation, view.key_columns)), catalog)
-
-
-def _pruned(view: View) -> View:
-    needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.leaf_order}
-    relation, moved = prune(view.relation, needed | set(view.range_columns))
-    return replace(
-        view,
-        relation=as_source(relation),
-        parameters=tuple(replace(p, column=moved[p.column]) for p in view.parameters),
-        output=tuple(replace(c, column=moved[c.column]) for c in view.output),
-        order=tuple(replace(t, column=moved[t.column]) for t in view.order),
-        ranges=tuple(replace(r, column=moved[r.column]) for r in view.ranges),
-        clock=tuple(replace(b, column=moved[b.column]) for b in view.clock),
-        clock_filters=tuple(replace(b, column=moved[b.column]) for b in view.clock_filters),
-        clock_keys=tuple(replace(b, column=moved[b.column]) for b in view.clock_keys),
-    )

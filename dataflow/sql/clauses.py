@@ -201,6 +201,8 @@ class Lowered:
     scalar: bool = False
     #: A branch of a UNION without the parameters: rows for every key, also for NULL.
     keyless: bool = False
+    #: The rows that a read picks by the current time; the relation is then over a chain of them, of no table.
+    picked: "Lowered | None" = None
 
     def types(self) -> tuple[SqlType, ...]:
         """The types of what is shown."""

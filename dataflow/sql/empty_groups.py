@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from dataflow.errors import UnsupportedQuery
+from dataflow.ops.evaluation import evaluator
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Source
 from dataflow.sql.clauses import Lowered
-from dataflow.sql.empty_tables import rows_of_empty_tables
 from dataflow.types import Row
 
 
@@ -28,7 +28,7 @@ def grouped_by_parameters(lowered: Lowered) -> tuple[Source, Row | None]:
             "An aggregate without GROUP BY in a subquery, with more computed above it, is not kept up to date.",
             lowered.parameters[0].span,
         )
-    rows = rows_of_empty_tables(block)
+    rows = evaluator(block)([])
     if rows and block.predicate is not None:
         raise UnsupportedQuery(
             "HAVING that keeps the row of no rows, in a subquery, is not kept up to date.", lowered.parameters[0].span

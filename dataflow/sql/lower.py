@@ -6,7 +6,16 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, UnsupportedQuery, UnsupportedRoute
+from dataflow.errors import (
+    EvaluationError,
+    InvalidQuery,
+    Span,
+    UnsupportedParameter,
+    UnsupportedQuery,
+    UnsupportedRoute,
+)
+from dataflow.ops.evaluation import evaluator
+from dataflow.plan.at_read import computed_at_read, levels
 from dataflow.plan.clock_bounds import ClockBound
 from dataflow.plan.nodes import (
     OutputColumn,
@@ -24,7 +33,6 @@ from dataflow.schema import Catalog, SqlType
 from dataflow.sql.clauses import Lowered
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.dialects import dialect_of
-from dataflow.sql.empty_tables import rows_of_empty_tables
 from dataflow.sql.exactness import check_exact
 from dataflow.sql.expressions.cast_types import TEXT
 from dataflow.sql.free_parameters import FreeParameters, can_be_free
@@ -39,6 +47,8 @@ from dataflow.types import Row
 
 #: To plan them takes time that grows with the cube of their number.
 _MOST_JOINS = 64
+#: Of the records of workers (`service.leaf_store.catalog`), whose levels the JSON serializer limits to 254.
+_MOST_LEVELS = 200
 #: The collation of exact texts (`free_parameters.exact_text`).
 _EXACT = TEXT.collation
 
@@ -50,12 +60,22 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
     """
     free: dict[str, SqlType] = {}
     bounds: dict[str, ClockBound] = {}
+    picking: set[str] = set()
     below: set[str] = set()
     shared = False
     try:
         while True:
             try:
-                return _planned(name, sql, catalog, free, bounds, frozenset(below), shared)
+                environment = Environment(
+                    sql,
+                    catalog,
+                    lower_derived,
+                    free=dict(free),
+                    below=frozenset(below),
+                    shared=shared,
+                    picking=frozenset(picking),
+                )
+                return _planned(name, environment, bounds)
             except UnsupportedRoute:
                 if shared:
                     raise
@@ -63,6 +83,8 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
             except UnsupportedParameter as refused:
                 if refused.below and refused.name not in below:
                     below.add(refused.name)
+                elif refused.type is None and refused.bound is not None and refused.name not in picking:
+                    picking.add(refused.name)
                 else:
                     free[refused.name] = _type_if_free(refused, free)
                     if isinstance(refused.bound, ClockBound):
@@ -100,36 +122,43 @@ def _closed(sql: str, span: Span | None, catalog: Catalog) -> Span | None:
     return span
 
 
-def _planned(
-    name: str,
-    sql: str,
-    catalog: Catalog,
-    free: FreeParameters,
-    bounds: Mapping[str, ClockBound],
-    below: frozenset[str],
-    shared: bool,
-) -> View:
+def _planned(name: str, environment: Environment, bounds: Mapping[str, ClockBound]) -> View:
     """`bounds`: the conditions on the current time whose values are free parameters."""
-    query = unwrapped(parse(sql, dialect_of(catalog.dialect).grammar))
-    table = table_in(query, catalog)
-    environment = Environment(sql, catalog, lower_derived, free=dict(free), below=below, shared=shared, table=table)
+    sql, catalog = environment.sql, environment.catalog
+    query = unwrapped(parse(sql, environment.dialect.grammar))
+    environment = replace(environment, table=table_in(query, catalog))
     if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
         raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")
     lowered = lower_query(query, environment, SelectClauses(top=True))
-    limit = Limit.of(query)
-    names = _unique_names([str(output) for output, _ in lowered.outputs])
-    view = View(
-        name,
-        sql,
-        lowered.relation,
-        _parameters(lowered, bounds),
-        tuple(OutputColumn(n, column) for n, (_, column) in zip(names, lowered.outputs, strict=True)),
-        lowered.order,
-        ranges=_ranges(lowered),
-        clock=_clock(lowered),
-        clock_filters=_clock_filters(lowered),
-        clock_keys=_clock_keys(lowered, bounds),
+    view = _answers(name, sql, lowered, Limit.of(query))
+    _check_parameters(view, lowered, query)
+    stored = lowered if lowered.picked is None else lowered.picked
+    if lowered.picked is not None:
+        view = computed_at_read(view, lowered.picked.relation, catalog)
+    view = replace(
+        view,
+        parameters=_parameters(stored, bounds),
+        ranges=_ranges(stored),
+        clock=_clock(stored),
+        clock_filters=_clock_filters(stored),
+        clock_keys=_clock_keys(stored, bounds),
     )
+    view = _optimized(view, catalog, query)
+    check_exact(view.relation)
+    check_exact(view.answer.relation)
+    check_keys(view, catalog)
+    _check_clock(view, stored)
+    _check_levels(view)
+    if view.at_read is not None or (lowered.scalar and view.parameters):
+        view = _with_null_rows(view, None if lowered.keyless else _rows_for_null(view.answer))
+    return _with_nulls(view, environment.free, scalar=lowered.scalar) if environment.free else view
+
+
+def _answers(name: str, sql: str, lowered: Lowered, limit: Limit) -> View:
+    """The view of a relation, without its parameters."""
+    names = _unique_names([str(output) for output, _ in lowered.outputs])
+    output = tuple(OutputColumn(n, column) for n, (_, column) in zip(names, lowered.outputs, strict=True))
+    view = View(name, sql, lowered.relation, (), output, lowered.order)
     if not limit.ties:
         view = replace(
             view,
@@ -138,14 +167,7 @@ def _planned(
             limit_parameter=parameter_of(limit.rows),
             offset_parameter=parameter_of(limit.offset),
         )
-    _check_parameters(view, lowered, query)
-    view = _optimized(view, catalog, query)
-    check_exact(view.relation)
-    check_keys(view, catalog)
-    _check_clock(view, lowered)
-    if lowered.scalar and view.parameters:
-        view = replace(view, rows_for_null=None if lowered.keyless else _rows_for_null(view))
-    return _with_nulls(view, free, scalar=lowered.scalar) if free else view
+    return view
 
 
 def _with_nulls(view: View, free: FreeParameters, *, scalar: bool) -> View:
@@ -155,7 +177,14 @@ def _with_nulls(view: View, free: FreeParameters, *, scalar: bool) -> View:
     joined = joins_parameters(relation)
     parameters = tuple(replace(p, takes_null=not joined and is_parameter(relation, p.column)) for p in view.parameters)
     known = not scalar and all(p.takes_null for p in parameters if p.name in free)
-    return replace(view, parameters=parameters, rows_for_null=view.rows_for_null if known else None)
+    view = replace(view, parameters=parameters)
+    return view if known else _with_null_rows(view, None)
+
+
+def _with_null_rows(view: View, rows: tuple[Row, ...] | None) -> View:
+    if view.at_read is None:
+        return replace(view, rows_for_null=rows)
+    return replace(view, at_read=replace(view.at_read, rows_for_null=rows))
 
 
 def _check_clock(view: View, lowered: Lowered) -> None:
@@ -167,9 +196,19 @@ def _check_clock(view: View, lowered: Lowered) -> None:
         )
 
 
+def _check_levels(view: View) -> None:
+    """Refuses what reads compute if it is nested more deeply than the catalog's record may be."""
+    bounds = (*view.clock, *view.clock_filters, *view.clock_keys)
+    if levels((view.at_read, *(bound.value for bound in bounds))) > _MOST_LEVELS:
+        raise UnsupportedQuery("The SQL is nested too deeply.")
+
+
 def _rows_for_null(view: View) -> tuple[Row, ...] | None:
-    """The view's answer when a parameter is NULL; None if that depends on the parameters of LIMIT and OFFSET."""
-    rows = tuple(rows_of_empty_tables(view.relation))
+    """The answer when a parameter is NULL; None if it depends on the parameters of LIMIT and OFFSET, or fails."""
+    try:
+        rows = tuple(evaluator(view.relation)([]))
+    except EvaluationError:
+        return None
     if rows and (view.limit_parameter or view.offset_parameter):
         return None
     if view.order:

@@ -12,8 +12,9 @@ from typing import Any
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.plan.at_read import ROWS
 from dataflow.plan.expressions import used_columns
-from dataflow.plan.nodes import Aggregate
+from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.sql.clauses import Above, Columns, Lowered, Output, Rows, finished, rows_of, sorted_by, varying
 from dataflow.sql.conditions import BoundParameter, bind_conditions, unify
@@ -81,6 +82,8 @@ class SelectLowering:
         self._sets: list[frozenset[int]] | None = None
         self._beside = GroupedSubqueries(self._from)
         self._grouped_rows = self._is_grouped()
+        #: The joined rows, if reads pick some of them by the current time.
+        self._picked: Lowered | None = None
 
     def lower(self) -> Lowered:
         """The relation, with its order. A view's LIMIT is the caller's; any other is in the relation."""
@@ -103,7 +106,7 @@ class SelectLowering:
             raise UnsupportedQuery("The SELECT reads no table.", span_of(self._select))
         grouped = self._grouped_rows or bool(self._calls.calls)
         rows, above = self._grouped(above, *conditions) if grouped else self._plain(above)
-        return self._shown(rows, above, grouped=grouped)
+        return replace(self._shown(rows, above, grouped=grouped), picked=self._picked)
 
     def _is_grouped(self) -> bool:
         """Return whether there is an aggregate, as far as syntax tells."""
@@ -170,9 +173,20 @@ class SelectLowering:
 
     def _plain(self, above: Above) -> tuple[Rows, Above]:
         """Without GROUP BY."""
+        joined, parameters = self._joined()
+        return joined, replace(above, parameters=tuple(parameters))
+
+    def _joined(self) -> tuple[Rows, list[BoundParameter]]:
+        """FROM and WHERE, with the parameters; or the rows of these of which a read picks some by the current time."""
         parameters, equalities = unify(self._from.parameters)
-        rows = Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities))
-        return rows, replace(above, parameters=tuple(parameters))
+        joined = Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities))
+        keys = [p for p in parameters if not self._picks(p)]
+        if len(keys) == len(parameters):
+            return joined, parameters
+        columns = Columns(list(joined.columns()))
+        placed = tuple(replace(p, expression=columns.ref(p.expression)) for p in parameters)
+        self._picked = Lowered(joined.block(columns.expressions), (), placed)
+        return rows_of(Chain(ROWS, None, tuple(ColumnRef(i, e.type) for i, e in enumerate(columns.expressions)))), keys
 
     def _grouped(
         self, above: Above, having: list[Scalar], having_parameters: list[BoundParameter]
@@ -185,14 +199,15 @@ class SelectLowering:
         having_node = self._select.args.get("having")
         having = [self._place(part, having_node) for part in having]
         named = [replace(p, expression=self._place(p.expression, None)) for p in having_parameters]
-        parameters, equalities = unify(self._from.parameters)
+        joined, parameters = self._joined()
+        if self._picked is not None and named:
+            raise named[0].refused(f"{named[0].title} is a key of groups that reads compute of a time window.")
         if self._sets is not None or self._groupings.calls:
-            joined = Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities))
             return self._grouped_by_sets(joined, above, parameters, having, named)
         self._check_grouped(parameters, named, scalar=group is None)
         named = [replace(p, expression=self._group_column(p.expression)) for p in parameters] + named
         self._beside.place(lambda part: self._place(part, self._select))
-        aggregate = self._aggregate(Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities)))
+        aggregate = self._aggregate(joined)
         settle = self._grouping.settle
         unified, more = unify([replace(p, expression=settle(p.expression)) for p in named])
         rows = replace(rows_of(aggregate), conjuncts=(*map(settle, having), *more))
@@ -242,6 +257,10 @@ class SelectLowering:
 
     def _group_column(self, expression: Scalar) -> ColumnRef:
         return ColumnRef(self._grouping.add(expression), expression.type)
+
+    def _picks(self, parameter: BoundParameter) -> bool:
+        """Return whether reads pick rows by a condition on the current time before they compute anything of them."""
+        return parameter.name in self._environment.picking and self._use.top and self._beside.empty
 
     def _aggregate(self, rows: Rows) -> Aggregate:
         columns = Columns(list(rows.columns()))

@@ -67,6 +67,8 @@ class Environment:
     in_from: bool = False
     #: Whether those of subqueries are columns of the query around as well, which its key begins with.
     shared: bool = False
+    #: Conditions on the current time by which reads pick rows before these are grouped.
+    picking: frozenset[str] = frozenset()
     #: A table that the view reads.
     table: Table | None = None
 

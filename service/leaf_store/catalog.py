@@ -1,7 +1,7 @@
 """Catalog of views, which the leaf store carries to every worker."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
@@ -15,8 +15,10 @@ from dataflow.plan.nodes import Members, OrderTerm, View, column_types
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
-from service.leaf_store.clock import ClockInfo, load_value, types_in
+from service.leaf_store.clock import ClockInfo
+from service.leaf_store.computed import ComputedAnswers
 from service.leaf_store.layout import view_head
+from service.leaf_store.plan_records import fields_of, load_plan, types_in
 from service.leaf_store.render import unique_names
 from service.leaf_store.serving_options import SERVING, Serving
 
@@ -138,6 +140,8 @@ class ViewInfo:
     filters: tuple[ClockInfo, ...] = ()
     #: Values of the current time that keys begin with.
     clock_keys: tuple[ClockInfo, ...] = ()
+    #: The plan of answers that reads compute from rows (`View.at_read`).
+    at_read: View | None = None
 
     @cached_property
     def building(self) -> bool:
@@ -215,8 +219,15 @@ class ViewInfo:
 
     @cached_property
     def answer_ordering(self) -> Ordering:
-        """The order in which rows are answered, with the columns that they are filtered by behind it."""
-        return self.ordering if self.direct else ordering_of(self.storage[1:])
+        """The order in which rows are answered, or computed from, with the columns that they are filtered by behind
+        it."""
+        return self.ordering if self.direct or self.at_read else ordering_of(self.storage[1:])
+
+    @cached_property
+    def computed(self) -> ComputedAnswers:
+        """The computation of answers, if `at_read`."""
+        assert self.at_read is not None
+        return ComputedAnswers(self.id, self.at_read, self.serving.bigint_text)
 
 
 def ordering_of(columns: Sequence[OrderColumn]) -> Ordering:
@@ -251,41 +262,38 @@ def describe(
     never_null: Collection[int] = (),
 ) -> ViewInfo:
     """Return a view's entry, from its plan. `never_null`: output columns that are never NULL."""
-    types = column_types(plan.relation)
-    names = unique_names([output.name for output in plan.output])
+    types, answer = column_types(plan.relation), plan.answer
+    shown = column_types(answer.relation)
+    names = unique_names([output.name for output in answer.output])
     return ViewInfo(
         id=view,
         name=plan.name,
         sql=plan.sql,
         parameters=tuple(_parameters(plan, types)),
         columns=tuple(
-            NamedType(name, types[output.column], number not in never_null)
-            for number, (name, output) in enumerate(zip(names, plan.output, strict=True))
+            NamedType(name, shown[output.column], number not in never_null)
+            for number, (name, output) in enumerate(zip(names, answer.output, strict=True))
         ),
-        ordered=bool(plan.order),
-        limit_rows=plan.limit_rows,
-        offset_rows=plan.offset_rows,
+        ordered=bool(answer.order),
+        limit_rows=answer.limit_rows,
+        offset_rows=answer.offset_rows,
         null_rows=null_rows,
         status=status,
         listed=listed,
         storage=tuple(OrderColumn(types[t.column], t.descending, t.nulls_first) for t in plan.leaf_order),
-        direct=is_direct(plan),
+        direct=plan.is_direct and plan.at_read is None,
         refreshed=refreshed,
         within=len(plan.within),
         serving=serving,
         clock=tuple(_clock_info(bound, types) for bound in plan.clock),
         filters=tuple(_clock_info(bound, types) for bound in plan.clock_filters),
         clock_keys=tuple(_clock_info(bound, types) for bound in plan.clock_keys),
+        at_read=plan.at_read,
     )
 
 
 def _clock_info(bound: ClockBound, types: tuple[SqlType, ...]) -> ClockInfo:
     return ClockInfo(bound.operator, bound.value, types[bound.column])
-
-
-def is_direct(plan: View) -> bool:
-    """Return whether rows are answered in the order in which they are stored."""
-    return not plan.order or plan.order == plan.storage_order
 
 
 def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInfo]:
@@ -303,7 +311,8 @@ def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInf
         )
     for bound in plan.ranges:
         yield ParameterInfo(bound.name, types[bound.column], ParameterRole(bound.operator))
-    for name, role in ((plan.limit_parameter, ParameterRole.LIMIT), (plan.offset_parameter, ParameterRole.OFFSET)):
+    limit, offset = plan.answer.limit_parameter, plan.answer.offset_parameter
+    for name, role in ((limit, ParameterRole.LIMIT), (offset, ParameterRole.OFFSET)):
         if name is not None:
             yield ParameterInfo(name, _INT8, role)
 
@@ -319,6 +328,7 @@ def _types_of(view: ViewInfo) -> Iterator[SqlType]:
     yield from (column.type for column in view.storage)
     for bound in view.clock + view.filters + view.clock_keys:
         yield from (bound.type, *types_in(bound.value))
+    yield from types_in(view.at_read)
 
 
 def dump_view(view: ViewInfo, digest: Callable[[Collation], str]) -> bytes:
@@ -335,7 +345,7 @@ def _json(value: object, digest: Callable[[Collation], str]) -> bytes:
     def plain(value: object) -> object:
         if isinstance(value, Collation):
             return digest(value)
-        return {f.name: getattr(value, f.name) for f in fields(value)}  # type: ignore[arg-type]
+        return fields_of(value)
 
     return orjson.dumps(value, plain, orjson.OPT_PASSTHROUGH_DATACLASS)
 
@@ -358,7 +368,7 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         return None if values is None else Members(tuple(values["names"]), tuple(values["constants"]))
 
     def timed(records: list[dict[str, Any]]) -> tuple[ClockInfo, ...]:
-        return tuple(ClockInfo(c["operator"], load_value(c["value"], typed), typed(c["type"])) for c in records)
+        return tuple(ClockInfo(c["operator"], load_plan(c["value"], typed), typed(c["type"])) for c in records)
 
     parts: dict[str, Any] = {
         "parameters": tuple(
@@ -378,5 +388,6 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         "clock": timed(view.pop("clock")),
         "filters": timed(view.pop("filters")),
         "clock_keys": timed(view.pop("clock_keys")),
+        "at_read": load_plan(view.pop("at_read"), typed),
     }
     return ViewInfo(**parts, **view)

@@ -7,14 +7,12 @@ Not here: the conditions in SQL (`dataflow.sql.current_time`), their values (`da
 """
 
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.clock_bounds import BoundAt, bound_at
-from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.scalar import Scalar
 from dataflow.schema import SqlType
 
 #: Time before and after a read for which its misses also fill rows: later reads are then hits. A row may enter a window
@@ -49,21 +47,3 @@ class ClockInfo:
 def now_us() -> int:
     """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000
-
-
-def types_in(value: Scalar) -> Iterator[SqlType]:
-    """Return the types in an expression."""
-    yield value.type
-    for argument in value.arguments if isinstance(value, Call) else ():
-        yield from types_in(argument)
-
-
-def load_value(record: dict[str, Any], typed: Callable[[dict[str, Any]], SqlType]) -> Scalar:
-    """Return an expression from its record in the catalog."""
-    sql_type = typed(record["type"])
-    if "index" in record:
-        return ColumnRef(record["index"], sql_type)
-    if "function" in record:
-        arguments = tuple(load_value(argument, typed) for argument in record["arguments"])
-        return Call(record["function"], arguments, sql_type)
-    return Literal(record["value"], sql_type)

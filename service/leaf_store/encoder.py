@@ -6,12 +6,13 @@ from struct import Struct
 
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.parts import WHOLE, Interval
+from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
 from dataflow.types import Row, ViewId
-from service.leaf_store.catalog import is_direct
 from service.leaf_store.layout import HASH_BYTES, Places, content_hash, view_head
 from service.leaf_store.render import compile_row
 
+TEXT = SqlType("text", "text")
 #: Follows the order bytes if the store's order is not the answer's: how many bytes precede the answer's order.
 _OWN_BYTES = Struct(">I")
 _TAIL_BYTES = _OWN_BYTES.size + HASH_BYTES
@@ -40,10 +41,12 @@ class ViewEncoder:
         self.head = view_head(view)
         #: Whether a key with NULL has rows of its own.
         self.stores_null = refreshed or any(parameter.takes_null for parameter in plan.parameters)
-        columns = [(output.name, output.column, types[output.column]) for output in plan.output]
+        # Of rows that answers are computed from, the database's own texts are stored.
+        texts = None if plan.at_read is None else TEXT
+        columns = [(output.name, output.column, texts or types[output.column]) for output in plan.output]
         self._row_json = compile_row(columns, bigint_text)
         self._ordering = Ordering(plan.storage_order, types)
-        direct = is_direct(plan)
+        direct = plan.is_direct
         # Where the order is not the store's, that has the range's column before it.
         order = plan.leaf_order if direct else plan.leaf_order[1:]
         self._answer_order = Ordering(order, types).place_of_row if order else None

@@ -65,6 +65,8 @@ INTERVAL = Struct(">II")
 _NO_END = (1 << 32) - 1
 #: Places of the first row of an interval and of the first row after it (None: no end).
 Places = tuple[bytes, bytes | None]
+#: A row's suffix, JSON and number of copies.
+Record = tuple[bytes, bytes, int]
 
 META = Struct(">QQIQ")
 LAST_ID = Struct(">I")

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from struct import Struct, error
 
 from service.leaf_store.answer import StoredAnswer
-from service.leaf_store.layout import HASH_BYTES, content_hash
+from service.leaf_store.layout import HASH_BYTES, Record, content_hash
 from service.leaf_store.request import CHECK_BYTES, LeafRequest
-from service.leaf_store.scan import Record
 
 _TOKEN = Struct(f">BQI{CHECK_BYTES}s")
 _FORMAT = 2

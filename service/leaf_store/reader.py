@@ -14,6 +14,7 @@ from pathlib import Path
 
 import lmdb
 
+from dataflow.errors import EvaluationError
 from dataflow.plan.parts import WHOLE
 from dataflow.types import Key, ViewId
 from service.leaf_store.answer import EMPTY_TAG, LeafState, PageWindow, StoredAnswer
@@ -32,13 +33,14 @@ from service.leaf_store.layout import (
     PLAIN,
     ROWS_SLICE,
     Places,
+    Record,
     content_hash,
     entry_key,
 )
 from service.leaf_store.pages import Place, page_bounds, page_of, read_token
 from service.leaf_store.read_ahead import NOTHING, Ahead
 from service.leaf_store.request import LeafRequest, Values, check_of, names_of, picked_places, request_of
-from service.leaf_store.scan import NotCoveredError, Record, covered_rows, picked_rows
+from service.leaf_store.scan import NotCoveredError, covered_rows, picked_rows
 from service.leaf_store.transaction import LeafTransaction, begin
 
 MAX_READERS = 512
@@ -131,7 +133,8 @@ class LeafReader:
 def answer_in(
     txn: LeafTransaction, info: ViewInfo, values: Values, window: PageWindow | None, ahead: Ahead = NOTHING
 ) -> StoredAnswer | None:
-    """Return the answer of one read; None: part of it is not covered, or the view is building."""
+    """Return the answer of one read; None: part of it is not covered, the database would fail to compute it, or the
+    view is building."""
     if info.building:
         return None
     try:
@@ -147,7 +150,7 @@ def answer_in(
             return _picked_answer(txn, info, request)
         check, start = _start(info, values, window)
         return page_of(_records(txn, info, request, start), request, start, check)
-    except NotCoveredError:
+    except (NotCoveredError, EvaluationError):
         return None
 
 
@@ -221,7 +224,7 @@ def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Pag
     if window is None and info.bag:
         return _bag_answer(bag)
     check, start = _start(info, values, window)
-    records: Iterable[Record] = bag if info.direct else _resorted(bag)
+    records: Iterable[Record] = bag if info.direct or info.at_read else _resorted(bag)
     if start is not None:
         records = [record for record in records if record[0] >= start.suffix]
     request = replace(request_of(info, values, window), offset_rows=0)
@@ -265,7 +268,11 @@ def _records(txn: LeafTransaction, info: ViewInfo, request: LeafRequest, start: 
             raise NotCoveredError
     if info.direct:
         return _filtered(streams[0] if len(streams) == 1 else merge(*streams), info, request)
-    rows = _filtered(_resorted(record for stream in streams for record in stream), info, request)
+    stored = (record for stream in streams for record in stream)
+    if info.at_read is None:
+        rows = _filtered(_resorted(stored), info, request)
+    else:
+        rows = info.computed.records(_filtered(stored, info, request))
     return rows if start is None else [row for row in rows if row[0] >= start.suffix]
 
 

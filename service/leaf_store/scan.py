@@ -16,13 +16,12 @@ from service.leaf_store.layout import (
     ROWS_SLICE,
     SPECIAL_SLICE,
     Places,
+    Record,
     load_places,
     split_special,
 )
 from service.leaf_store.transaction import LeafTransaction
 
-#: A row's suffix, JSON and number of copies.
-Record = tuple[bytes, bytes, int]
 _EVERYTHING: Places = (b"", None)
 _NO_COUNT = bytes(4)
 #: Scanning this many rows is faster than finding one place.

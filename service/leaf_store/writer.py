@@ -163,10 +163,11 @@ class LeafWriter:
         `refreshed`: fills are answers of the upstream; a key has all parameters as given, NULL is like any other
         value, and a list is the text of an array.
         """
-        encoder = self._encoders[view] = ViewEncoder(view, plan, refreshed, serving.bigint_text)
-        null_rows = None
-        if plan.rows_for_null is not None:
-            null_rows = f"[{b','.join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()}]"
+        self._encoders[view] = ViewEncoder(view, plan, refreshed, serving.bigint_text)
+        null_rows, rows = None, plan.answer.rows_for_null
+        if rows is not None:
+            encoder = ViewEncoder(view, plan.answer, refreshed, serving.bigint_text)
+            null_rows = f"[{b','.join([encoder.encode(row)[1] for row in rows]).decode()}]"
         self._views[view] = describe(view, plan, null_rows, status, listed, refreshed, serving, never_null)
         self._catalog_changed = True
 
@@ -267,10 +268,12 @@ class LeafWriter:
     ) -> StoredAnswer:
         """Return an answer from rows that the upstream computed (a fallback), not the leaf store.
 
-        `rows` are rows of the view's relation in the order of the answer, after LIMIT and OFFSET; columns that
+        `rows` are of the relation of `View.answer`, in the order of the answer, after LIMIT and OFFSET; columns that
         readers do not see may be NULL. Raises ValueError if the page's token does not belong to this read.
         """
-        return answer_of(self._encoders[view].encode_answer(rows), self._views[view], values, window)
+        info = self._views[view]
+        encoder = self._encoders[view] if info.at_read is None else info.computed.encoder
+        return answer_of(encoder.encode_answer(rows), info, values, window)
 
     def has(self, view: ViewId) -> bool:
         """Return whether a view is registered: it may be dropped while a request waits for its answer."""

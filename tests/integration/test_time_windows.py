@@ -27,6 +27,9 @@ VIEWS = {
     "brief_of_two": "SELECT id FROM notes WHERE board = :board AND at > now() - interval '1 second'"
     " AND at + interval '1 minute' > now() ORDER BY at, id",
     "due": "SELECT id FROM notes WHERE board = :board AND at <= now() ORDER BY at, id",
+    "brief_groups": "SELECT board AS id, count(*) AS n FROM notes"
+    " WHERE board = :board AND at > now() - interval '1 second' GROUP BY board",
+    "share": "SELECT 60 / count(*) AS id FROM notes WHERE board = :board AND at > now() - interval '1 hour'",
     "groups": "SELECT board, count(*) AS n FROM notes WHERE at > now() - interval '1 hour' GROUP BY board",
 }
 
@@ -43,7 +46,7 @@ class Place:
 
     def expected(self, view: str, board: int) -> list[dict[str, Any]]:
         rows = self.database.query(VIEWS[view].replace(":board", "%s"), board)
-        return [{"id": row[0]} for row in rows]
+        return [dict(zip(("id", "n"), row, strict=False)) for row in rows]
 
     def add(self, board: int, *ages_s: float) -> None:
         """Add a note of each age in seconds; those that are not old enough yet have a time to come."""
@@ -94,7 +97,7 @@ def test_the_time_is_no_parameter(place: Place) -> None:
     assert [p["name"] for p in parameters if p.get("in") == "query" and p.get("required")] == ["board"]
     assert [p["name"] for p in place.service.view("hour")["parameters"]] == ["board"]
     assert place.service.view("hour")["tier"] == "incremental"
-    assert place.service.view("groups")["tier"] == "ttl"
+    assert place.service.view("groups")["tier"] == "incremental"
     plan = place.service.call("GET", "/v1/catalog/views/hour/plan", headers={"Accept": "text/plain"}).text
     assert "time window: at > CURRENT_TIMESTAMP - CAST('1 hour' AS INTERVAL), computed at each read (UTC)" in plan
 
@@ -119,18 +122,20 @@ def test_batches_pages_and_queries_have_the_same_rows(place: Place) -> None:
 @pytest.mark.postgres
 def test_subscribers_see_rows_leave_and_enter_without_a_write(place: Place) -> None:
     async def main() -> None:
-        followers = [Follower(place, view, 2) for view in ("brief", "due")]  # type: ignore[arg-type]
-        brief, due = followers
+        followers = [Follower(place, view, 2) for view in ("brief", "due", "brief_groups")]  # type: ignore[arg-type]
+        brief, due, groups = followers
         async with following(followers):
             await asyncio.to_thread(place.add, 2, 0, 0, -2)
             await subscribers.until(lambda: len(due.rows.rows) == 2, what="what is written is sent")
             await subscribers.until(lambda: len(due.rows.rows) == 3, what="the third is due")
             await subscribers.until(lambda: not brief.rows.rows and brief.rows.changes >= 2, what="all have left")
+            await subscribers.until(lambda: not groups.rows.rows and groups.rows.changes >= 2, what="no group is left")
             # A browser that connects again then begins anew.
             assert due.source is not None
             assert due.source.events.last_id == ""
             assert due.is_right()
             assert brief.is_right()
+            assert groups.is_right()
 
     asyncio.run(main())
 
@@ -147,7 +152,7 @@ def test_a_version_resumes_no_subscription(place: Place) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize(("view", "board"), [("brief", 4), ("brief_of_two", 5)])
+@pytest.mark.parametrize(("view", "board"), [("brief", 4), ("brief_of_two", 5), ("brief_groups", 6)])
 def test_rows_that_have_left_are_forgotten(place: Place, view: str, board: int) -> None:
     """The key is evicted when it has many more rows than the window: it would grow for ever."""
 
@@ -166,3 +171,12 @@ def test_rows_that_have_left_are_forgotten(place: Place, view: str, board: int) 
     until(lambda: place.service.hits(view, board=board))
     filled = (is_filled_again() for _ in range(16))
     assert len(list(islice(filter(None, filled), 2))) == 2
+
+
+@pytest.mark.postgres
+def test_an_answer_that_cannot_be_computed_is_the_databases_error(place: Place) -> None:
+    reply = place.service.read("share", board=7)
+    assert (reply.status_code, "division by zero" in reply.text) == (422, True), reply.text
+    place.add(7, 10, 20)
+    until(lambda: place.service.rows("share", board=7) == [{"id": 30}])
+    until(lambda: place.service.hits("share", board=7))

@@ -82,6 +82,15 @@ _VIEWS = {
     " AND e.at > {now} - {short} ORDER BY e.at, e.id",
     "of_name": "SELECT e.id, e.at FROM kinds k JOIN events e ON e.kind = k.id WHERE k.id = :kind"
     " AND e.at <= {now} - {hour}",
+    "number": "SELECT count(*) AS id FROM events WHERE kind = :kind AND at > {now} - {short}",
+    "number_of_valid": "SELECT count(*) AS id FROM events WHERE at <= {now} AND (until IS NULL OR until > {now})",
+    "last": "SELECT max(id) AS id FROM events WHERE kind = :kind AND at BETWEEN {now} - {short} AND {now}",
+    "number_of_days": "SELECT count(DISTINCT day) AS id FROM events WHERE kind = :kind AND at <= {now} - {hour}",
+    "top_kinds": "SELECT kind AS id, count(*) AS n FROM events WHERE at > {now} - {short} GROUP BY kind"
+    " HAVING count(*) > 1 ORDER BY n DESC, kind LIMIT 2",
+    "names": "SELECT k.id, count(*) AS n FROM kinds k JOIN events e ON e.kind = k.id WHERE e.at > {now} - {short}"
+    " AND e.at <= {now} GROUP BY k.id, k.name",
+    "kinds_of_time": "SELECT DISTINCT kind AS id FROM events WHERE at >= {now} ORDER BY kind",
 }
 
 

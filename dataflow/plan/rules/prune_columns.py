@@ -17,6 +17,7 @@ from dataflow.plan.nodes import (
     Source,
     TopK,
     Union,
+    View,
     Window,
     WindowCall,
     column_types,
@@ -44,6 +45,23 @@ def prune(relation: Relation, needed: Iterable[int]) -> tuple[Relation, Moved]:
             return _prune_window(relation, set(needed))
         case TopK():
             return _prune_top_k(relation, set(needed))
+
+
+def prune_view(view: View) -> View:
+    """The view without columns that nobody needs."""
+    needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.leaf_order}
+    relation, moved = prune(view.relation, needed | set(view.range_columns))
+    return replace(
+        view,
+        relation=as_source(relation),
+        parameters=tuple(replace(p, column=moved[p.column]) for p in view.parameters),
+        output=tuple(replace(c, column=moved[c.column]) for c in view.output),
+        order=tuple(replace(t, column=moved[t.column]) for t in view.order),
+        ranges=tuple(replace(r, column=moved[r.column]) for r in view.ranges),
+        clock=tuple(replace(b, column=moved[b.column]) for b in view.clock),
+        clock_filters=tuple(replace(b, column=moved[b.column]) for b in view.clock_filters),
+        clock_keys=tuple(replace(b, column=moved[b.column]) for b in view.clock_keys),
+    )
 
 
 def _prune_chain(chain: Chain, needed: Iterable[int]) -> tuple[Relation, Moved]:

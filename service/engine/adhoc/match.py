@@ -126,7 +126,7 @@ class Matcher:
         names = [column.name for column in candidate.info.columns]
         for outer in (False, True):
             plan = await self._plan(candidate.spelling, outer=outer)
-            if plan is not None and [output.name for output in plan.output] == names:
+            if plan is not None and [output.name for output in plan.answer.output] == names:
                 self._by_plan.setdefault((outer, plan), []).append(candidate)
 
     async def _plan(self, spelling: Spelling, *, outer: bool) -> View | None:

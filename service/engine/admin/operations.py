@@ -300,7 +300,7 @@ class Operations:
 
     def _state(self, registered: RegisteredView) -> ViewState:
         installed = registered.installed
-        plan = None if installed is None or not installed.plan.view.output else installed.plan
+        plan = None if installed is None or not installed.plan.is_known else installed.plan
         view = None if plan is None else plan.view
         refreshed = view if isinstance(view, RefreshView) else None
         ttl_ms = None if refreshed is None else refreshed.ttl_ms
@@ -356,8 +356,9 @@ def _columns(view: View | RefreshView) -> list[Named]:
     if isinstance(view, RefreshView):
         columns = list(view.output)
     else:
-        types = column_types(view.relation)
-        columns = [(output.name, types[output.column]) for output in view.output]
+        answer = view.answer
+        types = column_types(answer.relation)
+        columns = [(output.name, types[output.column]) for output in answer.output]
     names = unique_names([name for name, _ in columns])
     return [Named(name=name, type=kind.sql) for name, (_, kind) in zip(names, columns, strict=True)]
 
@@ -374,7 +375,7 @@ def _within_a_key(view: View | RefreshView) -> set[str | None]:
     if isinstance(view, RefreshView):
         return set()
     picking = {r.name for r in view.ranges} | {name for p in view.within for name in p.names}
-    return {view.limit_parameter, view.offset_parameter} | picking
+    return {view.answer.limit_parameter, view.answer.offset_parameter} | picking
 
 
 def keys_of(view: View | RefreshView, arguments: dict[str, str]) -> list[Key]:

@@ -35,8 +35,8 @@ class Comparison:
         self._info = info
         plan = view.plan.view
         if isinstance(plan, View):
-            types = column_types(plan.relation)
-            columns = [(output.name, i, types[output.column]) for i, output in enumerate(plan.output)]
+            types = column_types(plan.answer.relation)
+            columns = [(output.name, i, types[output.column]) for i, output in enumerate(plan.answer.output)]
             self._cut = info.limit_rows is not None or info.offset_rows > 0 or _has_limit(info)
         else:
             columns = [(name, i, sql_type) for i, (name, sql_type) in enumerate(plan.output)]
@@ -104,6 +104,7 @@ def _has_limit(info: ViewInfo) -> bool:
 def _first_order_column(view: ViewToAudit) -> str | None:
     """Returns the visible name of the first sort column."""
     plan = view.plan.view
+    plan = plan.answer if isinstance(plan, View) else plan
     if not isinstance(plan, View) or not plan.order:
         return None
     names = unique_names([output.name for output in plan.output])

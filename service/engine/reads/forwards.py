@@ -104,7 +104,7 @@ def rows_of_view(view: InstalledView, columns: tuple[AnswerColumn, ...], rows: l
     one, or it has another type."""
     plan, is_outdated = view.plan, view.status is Status.OUTDATED
     names = [name for name, _ in columns]
-    wanted = [column.name for column in plan.view.output] if isinstance(plan.view, View) else []
+    wanted = [column.name for column in plan.view.answer.output] if isinstance(plan.view, View) else []
     is_same = plan.answers(columns)
     if isinstance(plan.view, View) and (not is_same or (is_outdated and "*" in plan.sql and wanted != names)):
         is_same = len(set(names)) == len(names) and len(set(wanted)) == len(wanted) and set(wanted) <= set(names)
@@ -123,8 +123,9 @@ def _check_values(plan: ViewPlan, rows: Sequence[Row]) -> None:
     JSON form as values of the former type. (The columns' types of other than incremental plans are compared.)"""
     if isinstance(plan.view, RefreshView):
         return
-    types = column_types(plan.view.relation)
-    for place, output in enumerate(plan.view.output):
+    answer = plan.view.answer
+    types = column_types(answer.relation)
+    for place, output in enumerate(answer.output):
         if not all(_is_value(types[output.column], row[place]) for row in rows):
             detail = f"Column {output.name!r} of view {plan.view.name!r} has another type."
             raise ApiError("view_broken", detail, retryable=True)
@@ -175,6 +176,7 @@ def forwarded_answer(
     try:
         if isinstance(view, RefreshView):
             return leaf.render(id_, placed(rows, view), values, window)
+        view = view.answer
         shown = {output.column for output in view.output}
         if all(term.column in shown for term in view.order):
             return leaf.render(id_, _relation_rows(view, rows), values, window)

@@ -59,7 +59,8 @@ class PendingRead:
     #: Views of `items` when the request arrived.
     views: list[InstalledView]
     requests: list[LeafRequest]
-    reply: asyncio.Future[ReadReply]
+    #: Its result is None if an answer cannot be computed: the database would fail, too.
+    reply: asyncio.Future[ReadReply | None]
     #: Id used by the engine; each repetition has a new one.
     id: ReadId
     rounds: int = 0
@@ -120,9 +121,8 @@ class Misses:
             views = [self.readable(item) for item in items]
             statuses = [view.status for view in views]
             try:
-                if self._bypasses_engine(views):
-                    return await self._current(items)
-                return await self._filled(items, views)
+                reply = None if self._bypasses_engine(views) else await self._filled(items, views)
+                return await self._current(items) if reply is None else reply
             except ApiError:
                 # A view that was planned again meanwhile is read again under its new plan.
                 now = [self._successor(view) for view in views]
@@ -163,8 +163,8 @@ class Misses:
         registered = self._registry.views.get(name)
         return registered is not None and registered.status is Status.OUTDATED
 
-    async def _filled(self, items: Sequence[ReadItem], views: list[InstalledView]) -> ReadReply:
-        """Has the engine fill missing keys. Raises `ApiError`."""
+    async def _filled(self, items: Sequence[ReadItem], views: list[InstalledView]) -> ReadReply | None:
+        """Has the engine fill missing keys. None if an answer cannot be computed of them. Raises `ApiError`."""
         started_s = perf_counter()
         try:
             requests = self._requests(views, items)
@@ -185,7 +185,8 @@ class Misses:
                 counts.failed += 1
             raise
         else:
-            self._count(pending, perf_counter() - started_s)
+            if reply is not None:
+                self._count(pending, perf_counter() - started_s)
             return reply
         finally:
             self._pending.pop(pending.id, None)
@@ -307,6 +308,9 @@ class Misses:
         reads = [(v.id, i.values, i.window) for v, i in zip(pending.views, pending.items, strict=True)]
         answers, state = self._leaf.reader.read(reads)
         missing = [i for i, answer in enumerate(answers) if answer is None]
+        if pending.rounds and any(self._leaf.info(pending.views[i].id).at_read for i in missing):
+            pending.reply.set_result(None)
+            return
         if state is None or (missing and pending.rounds >= _MAX_ROUNDS):
             raise InvariantViolation(f"read {effect.read} was answered, but the leaf store has a hole for it")
         if missing:

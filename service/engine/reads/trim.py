@@ -49,8 +49,8 @@ class Trimmer:
         for key in request.keys:
             at = (info.id, key)
             wanted = info.offset_rows + rows if rows is not None else _ALL_ROWS
-            if info.filters and at not in self._asked:
-                # An answer does not show how many rows it was filtered from. A later miss also has rows that have left.
+            if (info.filters or info.at_read) and at not in self._asked:
+                # An answer does not show how many rows it was made of. A later miss also has rows that have left.
                 wanted = max(wanted, self._leaf.reader.rows_stored(info, key))
             self._asked[at] = max(self._rows(at), wanted)
         if len(self._asked) > _MAX_KEYS:

@@ -181,7 +181,7 @@ class Installer:
             registered.installed = installation
             registered.reason = None
         self.registry.installations[installation.id] = installation
-        limits = definition.options.key_limits
+        limits = plan.key_limits(definition.options)
         if isinstance(plan.view, View):
             self.dispatcher.step(InstallView(installation.id, plan.view, plan.whole, limits))
         else:

@@ -243,7 +243,8 @@ def parameter_names(view: View | RefreshView) -> list[str]:
     if isinstance(view, RefreshView):
         return [parameter.name for parameter in view.parameters]
     names = [name for p in (*view.parameters, *view.within) for name in p.names] + [bound.name for bound in view.ranges]
-    return names + [name for name in (view.limit_parameter, view.offset_parameter) if name is not None]
+    cuts = (view.answer.limit_parameter, view.answer.offset_parameter)
+    return names + [name for name in cuts if name is not None]
 
 
 def template_of(view: View, sql: str, catalog: Catalog) -> str:

@@ -7,7 +7,7 @@ Not here: planning and installing (`installer`); views as readers see them (`lea
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -111,12 +111,9 @@ class ViewOptions:
             streams=self.large_answers == "stream",
         )
 
-    @property
-    def key_limits(self) -> KeyLimits:
-        """Limits used by the engine."""
-        return KeyLimits(self.limit_rows, self.limit_bytes)
 
-
+#: Rows of a key that each read computes an answer from, without a limit of the view's own: some tens of milliseconds.
+COMPUTED_ROWS = 10_000
 _OPTIONS = tuple(option.name for option in fields(ViewOptions))
 
 
@@ -167,7 +164,7 @@ class ViewPlan:
     @property
     def is_known(self) -> bool:
         """False for the placeholder of a definition that was never planned."""
-        return bool(self.view.output)
+        return bool(self._output)
 
     @property
     def shared_by(self) -> frozenset[str]:
@@ -177,7 +174,16 @@ class ViewPlan:
 
     def answers(self, columns: tuple[tuple[str, int], ...]) -> bool:
         """True if an upstream result with these columns matches this plan; ``*`` may expand to new columns."""
-        return len(columns) == len(self.view.output) and self.columns in (None, columns)
+        return len(columns) == len(self._output) and self.columns in (None, columns)
+
+    def key_limits(self, options: ViewOptions) -> KeyLimits:
+        """Limits used by the engine."""
+        computed = isinstance(self.view, View) and self.view.at_read is not None
+        return KeyLimits(options.limit_rows or (COMPUTED_ROWS if computed else None), options.limit_bytes)
+
+    @property
+    def _output(self) -> Sequence[object]:
+        return self.view.answer.output if isinstance(self.view, View) else self.view.output
 
 
 @dataclass(slots=True)

@@ -8,6 +8,8 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.clock_bounds import bound_at
 from dataflow.plan.nodes import Chain, View, column_types
+from dataflow.plan.nullability import never_null_output
+from dataflow.plan.outline import column_names
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 
@@ -127,19 +129,21 @@ def test_bounds_of_mariadb(condition: str, expected: list[tuple[str, str]]) -> N
             "The condition on the current time is a list or a range over a column that is not in the LIMIT",
         ),
         (
-            "SELECT DISTINCT k FROM t WHERE at <= now() AND ts > now()",
-            "The condition on the current time is a list or a range over a column that is not in the DISTINCT",
+            "SELECT t.id, n FROM t JOIN (SELECT k, count(*) AS n FROM t WHERE at > now() GROUP BY k) x ON x.k = t.id",
+            "The condition on the current time is a list or a range over a column that is not in GROUP BY",
+        ),
+        (
+            "SELECT k, (SELECT count(*) FROM t b WHERE b.id = a.k) FROM t a WHERE a.at > now() GROUP BY k",
+            "The condition on the current time is a list or a range over a column that is not in GROUP BY",
+        ),
+        (
+            "SELECT k, count(*) FROM t WHERE at > now() GROUP BY k HAVING count(*) = :n",
+            "The parameter :n is a key of groups that reads compute of a time window.",
         ),
         ("SELECT id FROM t WHERE at > now() - interval 'infinity'", "The bound of a time window has no finite value"),
         ("SELECT id FROM t WHERE at > now() - NULL::interval", "The bound of a time window has no finite value"),
         ("SELECT id FROM t WHERE id > extract(epoch from now())", "Comparing int8 with the current time as numeric"),
         ("SELECT id FROM t WHERE timestamptz '2028-01-01' < now()", "The current time must be compared with a column."),
-        ("SELECT count(*) FROM t WHERE at > now()", "Without GROUP BY, an aggregate takes no list or range"),
-        (
-            "SELECT k, count(*) FROM t WHERE at > now() GROUP BY k",
-            "The condition on the current time is a list or a range",
-        ),
-        ("SELECT at, count(*) FROM t WHERE at > now() GROUP BY at", "The rows of the time window cannot be looked up"),
         (
             "SELECT a.id FROM t a LEFT JOIN t b ON b.k = a.id AND b.at > now()",
             "The condition on the current time does not",
@@ -260,5 +264,62 @@ def test_a_value_of_many_reads_is_a_part_of_the_key(sql: str, expected: list[str
 
 @pytest.mark.parametrize("bound", ["now()", "date_trunc('minute', now())", "now() - interval '1 day'"])
 def test_a_value_of_few_reads_is_none(bound: str) -> None:
-    with pytest.raises(UnsupportedQuery, match="Without GROUP BY"):
-        plan_view("v", f"SELECT count(*) FROM t WHERE at >= {bound}", POSTGRES)
+    view = plan_view("v", f"SELECT count(*) FROM t WHERE at >= {bound}", POSTGRES)
+    assert view.clock_keys == ()
+    assert view.at_read is not None
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "key"),
+    [
+        ("SELECT count(*) FROM t WHERE at > now()", [], []),
+        ("SELECT k, count(*), sum(id) FROM t WHERE at > now() GROUP BY k", ["id", "k"], []),
+        ("SELECT at, count(*) FROM t WHERE at > now() GROUP BY at", ["at"], []),
+        ("SELECT count(ts) AS n FROM t WHERE at > now() AND k = :k", ["k", "ts"], ["k"]),
+        ("SELECT max(ts) FROM t WHERE at > now() AND k IN (:ks) GROUP BY k HAVING count(*) > 2", ["k", "ts"], ["k"]),
+        ("SELECT DISTINCT k FROM t WHERE at <= now() AND ts > now()", ["k"], []),
+        ("SELECT id, rank() OVER (ORDER BY k) FROM t WHERE at < now()", ["id", "k"], []),
+        ("SELECT id FROM t WHERE at < now() ORDER BY k FETCH FIRST 2 ROWS WITH TIES", ["id", "k"], []),
+        ("SELECT k, count(*) FROM t WHERE at > now() AND d >= CURRENT_DATE GROUP BY k", ["k"], [":"]),
+        ("SELECT k, ts, count(*) FROM t WHERE at > now() GROUP BY GROUPING SETS ((k), (ts))", ["k", "ts"], []),
+    ],
+)
+def test_rows_are_picked_before_answers_are_computed(sql: str, rows: list[str], key: list[str]) -> None:
+    view = plan_view("v", sql, POSTGRES)
+    assert view.at_read is not None
+    assert view.clock
+    assert (view.order, view.limit_rows, view.ranges) == ((), None, ())
+    names = column_names(view.relation, POSTGRES)
+    assert sorted(names[c.column] for c in view.output if not names[c.column].startswith(":")) == rows
+    assert [names[c][: len(k)] for c, k in zip(view.key_columns, key, strict=True)] == key
+
+
+def test_an_answer_of_no_rows_is_the_row_of_an_aggregate() -> None:
+    sql = "SELECT count(*), sum(id) FROM t WHERE at > now()"
+    for condition in ("", " AND k = :k"):
+        view = plan_view("v", sql + condition, POSTGRES)
+        assert view.answer.rows_for_null == (("0", None),)
+    assert plan_view("v", f"{sql} HAVING count(*) > 1", POSTGRES).answer.rows_for_null == ()
+
+
+@pytest.mark.parametrize("condition", ["at > now()", "k = :k"])
+def test_an_answer_of_no_rows_may_be_an_error(condition: str) -> None:
+    view = plan_view("v", f"SELECT 1 / count(*) FROM t WHERE {condition}", POSTGRES)
+    assert view.answer.rows_for_null is None
+
+
+def test_columns_of_computed_answers_are_known_not_to_be_null() -> None:
+    sql = "SELECT id, ts, count(*), max(k) FROM t WHERE at > now() GROUP BY id, ts"
+    assert never_null_output(plan_view("v", sql, POSTGRES), POSTGRES) == {0, 2}
+
+
+@pytest.mark.parametrize("times", [20, 110, 130, 150])
+def test_what_reads_evaluate_is_not_nested_too_deeply(times: int) -> None:
+    sums = "SELECT count(*)" + " + 1" * times + " FROM t WHERE at > now()"
+    bounds = "SELECT id FROM t WHERE at > now()" + " + interval '1 hour'" * times
+    for sql in (sums, bounds):
+        if times == 20:
+            plan_view("v", sql, POSTGRES)
+        else:
+            with pytest.raises(UnsupportedQuery, match="nested too deeply"):
+                plan_view("v", sql, POSTGRES)
