@@ -180,3 +180,17 @@ def test_an_answer_that_cannot_be_computed_is_the_databases_error(place: Place) 
     place.add(7, 10, 20)
     until(lambda: place.service.rows("share", board=7) == [{"id": 30}])
     until(lambda: place.service.hits("share", board=7))
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("order", ["", "ORDER BY count(*)", "ORDER BY n"])
+def test_the_database_answers_for_a_window_of_too_many_rows(place: Place, order: str) -> None:
+    sql = "SELECT board AS id, count(*) AS n FROM notes WHERE board = :board AND at > now() - interval '1 hour'"
+    view = {"sql": f"{sql} GROUP BY board {order}", "limit_rows": 2}
+    place.service.call("PUT", "/v1/catalog/views/small", json=view)
+    place.add(8, 20, 30)
+    number = len(place.expected("hour", 8))
+    until(lambda: place.service.rows("small", board=8) == [{"id": 8, "n": number}])
+    place.add(8, 30)
+    until(lambda: place.service.rows("small", board=8) == [{"id": 8, "n": number + 1}])
+    assert not place.service.hits("small", board=8)

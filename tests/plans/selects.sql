@@ -371,6 +371,62 @@ view a_time_window
     warning: no index of public.stories begins with author, then created_at: each part is sorted anew
 */
 
+-- view: groups_of_a_time_window
+SELECT s.author, count(c.id) AS n FROM stories s JOIN comments c ON c.story_id = s.id WHERE s.created_at > now() - interval '1 day' GROUP BY s.author HAVING count(c.id) > 2 ORDER BY n DESC, s.author LIMIT 10;
+/*
+view groups_of_a_time_window
+  incremental, partial: Only what is read is filled, in parts of the order stories.created_at.
+  time window: stories.created_at > CURRENT_TIMESTAMP - CAST('1 day' AS INTERVAL), computed at each read (UTC)
+  columns: "stories.author" AS author, count("comments.id") AS n
+  order: count("comments.id") DESC, "stories.author"
+  limit 10
+  route: comments whole, then stories whole
+  route of a part: stories in order, then comments by story_id
+  select
+    where count("comments.id") > 2
+    columns "stories.author", count("comments.id")
+    aggregate by "stories.author": count("comments.id")
+      select
+        columns "stories.author", "comments.id"
+        rows of the time window, from which each read computes the above
+          join
+            inner stories.id = comments.story_id
+            columns comments.id, stories.author, stories.created_at
+            table public.comments (id, story_id)
+              fully materialized once all of the view is read: of unknown size: the upstream has no statistics (run ANALYZE there)
+              materialized by story_id
+            table public.stories (id, author, created_at)
+              fully materialized once all of the view is read: of unknown size: the upstream has no statistics (run ANALYZE there)
+              materialized in parts of the order created_at
+  lookup: SELECT t."id", t."story_id" FROM public.comments t
+  lookup: SELECT t."id", t."author", t."created_at" FROM public.stories t
+  lookup: SELECT t."id", t."story_id" FROM public.comments t WHERE t."story_id" = ANY($1::int8[])
+  lookup of a part: SELECT t."id", t."author", t."created_at" FROM public.stories t ORDER BY t."created_at"
+    warning: no index of public.stories begins with created_at: each part is sorted anew
+*/
+
+-- view: number_of_a_time_window
+SELECT count(*) AS n FROM stories WHERE author = :author AND created_at > now() - interval '1 hour';
+/*
+view number_of_a_time_window
+  incremental, partial: Only what is read of a key is filled, in parts of the order created_at.
+  parameters: :author = author
+  time window: created_at > CURRENT_TIMESTAMP - CAST('1 hour' AS INTERVAL), computed at each read (UTC)
+  columns: count(*) AS n
+  for NULL: 0
+  select
+    columns count(*)
+    aggregate by author: count(*)
+      a row even for no rows
+      select
+        columns author
+        rows of the time window, from which each read computes the above
+          table public.stories (author, created_at)
+  lookup: SELECT t."author", t."created_at" FROM public.stories t WHERE t."author" = ANY($1::text[])
+  lookup of a part: SELECT t."author", t."created_at" FROM public.stories t WHERE t."author" = $1::text ORDER BY t."created_at"
+    warning: no index of public.stories begins with author, then created_at: each part is sorted anew
+*/
+
 -- view: constant_rows
 SELECT s.id, k.kind FROM (VALUES (1, 'old'), (2, 'new')) k (author, kind) JOIN stories s ON s.id = k.author WHERE s.author = :author;
 /*
