@@ -424,16 +424,25 @@ class FromClause:
         self.joined.collapse(middle, end)
         if side != "LEFT":
             self.joined.collapse(since, middle)
+        position = middle.inputs if side == "LEFT" else since.inputs
+        for place in (position, position + 1) if side == "FULL" else (position,):
+            self.joined.pad(place)
+        self._forget_padded()
         conjuncts, parameters = self._on(node, scope, left, item.scope, side)
         if side == "FULL":
-            if inside or parameters:
-                raise UnsupportedQuery(
-                    "A parameter inside a FULL JOIN is not kept up to date.", (inside + parameters)[0].span
-                )
+            hosted = used_columns(*conjuncts) & {column.index for column in self._free.values()}
+            if inside or parameters or hosted:
+                span = (inside + parameters)[0].span if inside or parameters else span_of(node)
+                raise UnsupportedQuery("A parameter inside a FULL JOIN is not kept up to date.", span)
             self.joined.join_full(since.inputs, conjuncts, span_of(node))
             return
-        position = middle.inputs if side == "LEFT" else since.inputs
         self.joined.join_left(position, [*item.on, *conjuncts], inside + parameters)
+
+    def _forget_padded(self) -> None:
+        """Leaves no free parameter a column that is padded: it is NULL in rows that have the parameter's value."""
+        if self._host is not None and self.joined.padded(self._host):
+            self._host = None
+        self._free = {name: column for name, column in self._free.items() if not self.joined.padded(column.index)}
 
     def _check_padding(self, scopes: Sequence[Scope], node: exp.Join) -> None:
         """A computed column must be NULL where its table is padded."""

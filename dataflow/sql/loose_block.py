@@ -76,10 +76,14 @@ class LooseBlock:
 
     # Outer joins
 
+    def pad(self, position: int) -> None:
+        """Makes the input at `position` a left one, whose ON is still to come (`join_left`)."""
+        self.inputs[position] = replace(self.inputs[position], left=True)
+
     def join_left(self, position: int, on: Iterable[Scalar], parameters: Sequence[BoundParameter] = ()) -> None:
         """Makes the input at `position` a left one, with that ON."""
         column = offsets(self.inputs)[position]
-        self.inputs[position] = replace(self.inputs[position], left=True)
+        self.pad(position)
         self.pending += [Pending(column, parameter) for parameter in parameters]
         self._add_to_on(position, on)
 
@@ -134,6 +138,10 @@ class LooseBlock:
         taken = self.parameters[since.parameters : end.parameters]
         self.parameters[since.parameters : end.parameters] = []
         return taken
+
+    def padded(self, column: int) -> bool:
+        """Return whether a column is one of a left input."""
+        return self.inputs[input_of(offsets(self.inputs), column)].left
 
     def join_full(self, position: int, on: Sequence[Scalar], span: Span | None) -> None:
         """FULL JOIN of the last two inputs: what a LEFT JOIN gives, and the right side's rows without a partner."""
