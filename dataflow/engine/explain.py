@@ -126,7 +126,7 @@ class Explanation:
         node: SourceNode | Stored | None = running.stores.get(relation)
         if relation == self.view.relation:
             node = running.sources.get(self.view.relation)
-        return sorted({leaf.view.name for leaf in _leaves_below(node)} - {self.view.name}) if node is not None else []
+        return sorted({leaf.view.name for leaf in _leaves_below(node)} - {self.view.name})
 
     # The tree
 
@@ -326,11 +326,17 @@ def _covers(node: Stored, cover: Cover) -> Iterator[tuple[Stored, Cover]]:
             yield from _covers(input_, merge.cover)
 
 
-def _leaves_below(node: SourceNode | Stored) -> Iterator[Leaf]:
-    if isinstance(node, Leaf):
-        yield node
-    for child in node.children:
-        yield from _leaves_below(child)
+def _leaves_below(node: SourceNode | Stored | None) -> Iterator[Leaf]:
+    """Yields each once, however many ways lead to it."""
+    pending = [] if node is None else [node]
+    seen: set[SourceNode | Stored] = set()
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            pending.extend(node.children)
+            if isinstance(node, Leaf):
+                yield node
 
 
 # --- forms ----------------------------------------------------------------------------------------------------------

@@ -45,8 +45,13 @@ def hosting(chain: Chain, free: FreeParameters) -> Chain:
     return Chain(chain.table, chain.predicate, (*chain.columns, *places), ChainParameters(first, types))
 
 
-def choose_host(inputs: Sequence[BlockInput], expressions: Sequence[Scalar]) -> int | None:
-    """Returns the first column that could be a free parameter's, in the joined row: of the table of the first of these
+def places(free: FreeParameters, first: int) -> dict[str, int]:
+    """Returns the columns of free parameters by name, of which `first` is that of the first."""
+    return {name: first + i for i, name in enumerate(sorted(free))}
+
+
+def choose_host(inputs: Sequence[BlockInput], expressions: Sequence[Scalar], free: FreeParameters) -> dict[str, int]:
+    """Returns the columns that could be those of free parameters, in the joined row: of the table of the first of these
     expressions that is of one, so that few of its rows are looked up; else of the first table. None without a table."""
     starts = offsets(inputs)
     hosts = {
@@ -55,7 +60,7 @@ def choose_host(inputs: Sequence[BlockInput], expressions: Sequence[Scalar]) -> 
         if not item.left and isinstance(item.relation, Chain) and item.relation.parameters is not None
     }
     wanted = [starts[i] for expression in expressions for i in inputs_used(starts, used_columns(expression))]
-    return next((hosts[start] for start in (*wanted, *hosts) if start in hosts), None)
+    return next((places(free, hosts[start]) for start in (*wanted, *hosts) if start in hosts), {})
 
 
 def columns_beside(node: exp.Placeholder, scope: Scope) -> list[Scalar]:

@@ -30,11 +30,13 @@ from dataflow.sql.free_parameters import (
     columns_beside,
     hosting,
     is_list,
+    places,
     refuse_parameter,
 )
 from dataflow.sql.join_syntax import is_comma, is_join, lateral_of, require_only
 from dataflow.sql.joined_names import aliased, check_names, merged, side_column
 from dataflow.sql.loose_block import LooseBlock, Mark, Pending, refuse_pending
+from dataflow.sql.row_functions import rows_of_function
 from dataflow.sql.sources import Derived, Environment, renamed, row_without_table
 from dataflow.sql.subqueries import Subqueries, defaulted
 from dataflow.sql.syntax.parse import parameter_name, parameter_span
@@ -61,8 +63,8 @@ class FromClause:
         self.scope = Scope(outer=self.correlations.inside)
         self.subqueries = Subqueries(environment, self)
         self._direct = False
-        #: The first column that could be a free parameter's, once there is a host; the columns of those used.
-        self._host: int | None = None
+        #: The columns that free parameters could be, by name, once there is a host; those of the ones used.
+        self._host: dict[str, int] = {}
         self._free: dict[str, ColumnRef] = {}
 
     @property
@@ -127,13 +129,13 @@ class FromClause:
         return found if isinstance(found, ColumnRef) else None
 
     def _hosted(self, name: str, span: Span | None, beside: Sequence[Scalar]) -> ColumnRef:
-        if self._host is None:
-            self._host = choose_host(self.inputs, [*(p.expression for p in self.parameters), *beside])
-        if self._host is None:
+        if not self._host:
+            compared = [*(p.expression for p in self.parameters), *beside]
+            self._host = choose_host(self.inputs, compared, self.environment.free)
+        if name not in self._host:
             reason = f"The parameter :{name} has no table beside it that it could pick rows of."
             raise UnsupportedParameter(reason, span, name, below=True)
-        place = self._host + sorted(self.environment.free).index(name)
-        return ColumnRef(place, self.environment.free[name])
+        return ColumnRef(self._host[name], self.environment.free[name])
 
     def offer(self) -> None:
         """Has the parameters that queries around this one, in whose FROM it stands, want of it."""
@@ -145,11 +147,11 @@ class FromClause:
     def read_row(self, select: exp.Select, *, top: bool) -> None:
         """Joins the one row of a SELECT without FROM, with the free parameters that stand in it. That of a view is
         there for subqueries to be joined to, if there are parameters."""
-        free = self.environment.free if top or select.find(exp.Placeholder) is not None else {}
+        written = top or select.find(exp.Placeholder) is not None
+        free = self.environment.free if written else self.environment.wanted if self.environment.in_from else {}
         relation = row_without_table(self.environment, free) if free or not top else None
         if relation is not None:
-            first = self.joined.append(relation)
-            self._host = first if free else None
+            self._host = places(free, self.joined.append(relation))
 
     def read(self, select: exp.Select) -> None:
         """Joins all that FROM names."""
@@ -203,8 +205,8 @@ class FromClause:
     def _share(self) -> None:
         """Joins relations by the free parameters that they have with a host here."""
         for p in [p for p in self.parameters if p.name in self.environment.free and p.single]:
-            host = choose_host(self.inputs, [other.expression for other in self.parameters if other is not p])
-            if host is None or self._is_of_chain(p.expression):
+            compared = [other.expression for other in self.parameters if other is not p]
+            if not choose_host(self.inputs, compared, self.environment.free) or self._is_of_chain(p.expression):
                 continue
             self.parameters.remove(p)
             self.conjuncts.append(functions.comparison("=", p.expression, self._free_column(p.name, p.span)))
@@ -290,6 +292,9 @@ class FromClause:
         if isinstance(node, exp.Subquery) and is_join(node.this):
             require_only(node, "this", "alias")
             return _Item(aliased(self._tree(node.this, (), beside), node))
+        if isinstance(node, exp.Table | exp.Lateral) and isinstance(node.this, exp.Func):
+            derived = rows_of_function(node, self.environment, self._binder(Scope()))
+            return self._derived(derived, node, derived.columns[0][0])
         if isinstance(node, exp.Lateral):
             return self._lateral(node, beside)
         if isinstance(node, exp.Subquery):
@@ -440,8 +445,8 @@ class FromClause:
 
     def _forget_padded(self) -> None:
         """Leaves no free parameter a column that is padded: it is NULL in rows that have the parameter's value."""
-        if self._host is not None and self.joined.padded(self._host):
-            self._host = None
+        if any(map(self.joined.padded, self._host.values())):
+            self._host = {}
         self._free = {name: column for name, column in self._free.items() if not self.joined.padded(column.index)}
 
     def _check_padding(self, scopes: Sequence[Scope], node: exp.Join) -> None:

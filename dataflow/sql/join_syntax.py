@@ -38,7 +38,8 @@ def lateral_of(node: exp.Join) -> exp.Select | None:
     """The right side of a LEFT JOIN whose ON has a subquery, as a query that is joined with every row by LATERAL: its
     rows that meet the condition. None if it is another join."""
     item, on = node.this, node.args.get("on")
-    named = isinstance(item, exp.Table | exp.Subquery) and not is_join_tree(item)
+    named = isinstance(item, exp.Subquery) or isinstance(item.this, exp.Identifier)
+    named = named and not is_join_tree(item)
     if str(node.args.get("side")).upper() != "LEFT" or not named or on is None or on.find(exp.Query) is None:
         return None
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item.copy()), where=exp.Where(this=on.copy()))

@@ -76,6 +76,11 @@ class Environment:
     def dialect(self) -> Dialect:
         return dialect_of(self.catalog.dialect)
 
+    @property
+    def wanted(self) -> FreeParameters:
+        """The free parameters that queries in FROM have for the queries around them."""
+        return {name: self.free[name] for name in sorted(self.below)}
+
     def extended(self, node: exp.Expr | None) -> "Environment":
         """With the common table expressions of a WITH."""
         if node is None:

@@ -460,3 +460,40 @@ view constant_rows
             where false
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
 */
+
+-- view: generated_rows
+SELECT n, count(s.id) AS stories FROM generate_series(1, 2) n LEFT JOIN stories s ON s.score = n AND s.author = :author GROUP BY n;
+/*
+view generated_rows
+  incremental, partial: Each key is filled by its first read, by the lookups below.
+  parameters: :author = stories.:1
+  columns: stories.1 AS n, stories.count(*) * coalesce(stories2.count(*), 0) AS stories
+  for NULL: what the upstream answers
+  route: stories by :1, then stories2 by author, score
+  join
+    left stories2.author = stories.:1 and stories2.score = stories.1
+    columns stories.:1, stories.1, stories.count(*) * coalesce(stories2.count(*), 0)
+    aggregate by :1, 1: count(*)
+      materialized by :1
+      union
+        select
+          columns :1, 1
+          materialized by :1
+          aggregate by :1
+            a row even for no rows
+            materialized by :1
+            table public.stories (:1)
+              where false
+        select
+          columns :1, 2
+          materialized by :1
+          aggregate by :1
+            a row even for no rows
+            materialized by :1
+            table public.stories (:1)
+              where false
+    aggregate by author, score: count(*)
+      materialized by author, score
+      table public.stories (author, score)
+  lookup: SELECT t."author", t."score", count(*), count(*) FROM public.stories t JOIN unnest($1::text[], $2::int8[]) AS k(k1, k2) ON t."author" = k.k1 AND t."score" = k.k2 GROUP BY t."author", t."score"
+*/

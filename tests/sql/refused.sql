@@ -106,7 +106,40 @@ SELECT * FROM ONLY stories
 --> unsupported at [stories]: ONLY stories in FROM is not kept up to date.
 
 SELECT * FROM generate_series(1, 2)
---> unsupported at [generate_series(1, 2)]: GENERATE_SERIES(1, 2) in FROM is not kept up to date.
+--> unsupported at [generate_series(1, 2)]: The SELECT reads no table.
+
+SELECT s.id FROM stories s, generate_series(1, :n) g
+--> unsupported at [generate_series(1, :n) g]: GENERATE_SERIES of other than constants is not kept up to date: it may have any number of rows.
+
+SELECT s.id FROM stories s, generate_series(1, s.score) g
+--> unsupported at [generate_series(1, s.score) g]: GENERATE_SERIES of other than constants is not kept up to date: it may have any number of rows.
+
+SELECT s.id FROM stories s, generate_series(CURRENT_DATE - 6, CURRENT_DATE, '1 day') g
+--> unsupported at [6]: The current time is not a function of the database's contents.
+
+SELECT s.id FROM stories s, generate_series(1, 367) g
+--> unsupported at [generate_series(1, 367) g]: GENERATE_SERIES of more than 366 rows is not kept up to date.
+
+SELECT s.id FROM stories s, generate_series(1, 2, 0) g
+--> unsupported at [generate_series(1, 2, 0) g]: GENERATE_SERIES by a step of zero is not kept up to date.
+
+SELECT s.id FROM stories s, generate_series(1.5, 2) g
+--> unsupported at [generate_series(1.5, 2) g]: GENERATE_SERIES of numeric, int4 is not kept up to date.
+
+SELECT s.id FROM stories s, generate_series('2024-01-01'::timestamp, 'infinity', '1 year') g
+--> unsupported at [generate_series('2024-01-01'::timestamp, 'infinity', '1 year') g]: GENERATE_SERIES of more than 366 rows is not kept up to date.
+
+SELECT s.id FROM stories s, generate_series('-infinity'::timestamp, '2024-01-01', '1 year') g
+--> unsupported at [generate_series('-infinity'::timestamp, '2024-01-01', '1 year') g]: GENERATE_SERIES of more than 366 rows is not kept up to date.
+
+SELECT s.id FROM stories s, generate_series('294276-12-31 20:00:00'::timestamp, 'infinity', '1 day') g
+--> unsupported at [generate_series('294276-12-31 20:00:00'::timestamp, 'infinity', '1 day') g]: GENERATE_SERIES of other than constants is not kept up to date: it may have any number of rows.
+
+SELECT s.id FROM stories s, generate_series(1, 2) WITH ORDINALITY g (n, place)
+--> unsupported at [generate_series(1, 2) WITH ORDINALITY g (n, place)]: GENERATE_SERIES(1, 2) WITH ORDINALITY AS g(n, place) in FROM is not kept up to date.
+
+SELECT s.id, generate_series(1, 2) AS n FROM stories s
+--> unsupported at [generate_series(1, 2)]: GENERATE_SERIES is not on the list of exact functions.
 
 WITH RECURSIVE x AS (SELECT 1 AS a) SELECT a FROM x
 --> unsupported at [x AS (SELECT 1 AS a)]: WITH RECURSIVE is not kept up to date.

@@ -13,6 +13,7 @@ from dataflow.plan.nodes import AggregateCall
 from dataflow.scalar import Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.syntax.grammar import Grammar
+from dataflow.types import Value
 
 if TYPE_CHECKING:
     from dataflow.sql.expressions.aggregates import WrittenCall
@@ -55,6 +56,8 @@ class Dialect:
     current_time: Callable[[exp.Expr, str], Scalar | None]
     #: What a node means, by its type; a node without an entry is refused.
     binders: Mapping[type[exp.Expr], Callable[["Binder", Any], Scalar]]
+    #: The functions in FROM with one column, by name: its type and its values.
+    row_functions: Mapping[str, Callable[[Any, "Binder"], tuple[SqlType, list[Value]]]]
     #: Names of aggregate functions, beside those that the parser knows.
     aggregates: frozenset[str]
     #: An expression as a value, where nothing else decides its type: `text` is that of text of no column.

@@ -25,6 +25,7 @@ MYSQL = Dialect(
     fills_templates=True,
     current_time=current_time,
     binders=BINDERS,
+    row_functions={},
     aggregates=NAMES,
     value=value,
     inner=inner,

@@ -8,6 +8,7 @@ from dataflow.sql.postgres.column_names import column_name
 from dataflow.sql.postgres.current_time import current_time
 from dataflow.sql.postgres.expressions import BINDERS
 from dataflow.sql.postgres.grammar import GRAMMAR
+from dataflow.sql.postgres.series import generated_series
 
 POSTGRES = Dialect(
     grammar=GRAMMAR,
@@ -25,6 +26,7 @@ POSTGRES = Dialect(
     fills_templates=False,
     current_time=current_time,
     binders=BINDERS,
+    row_functions={"generate_series": generated_series},
     aggregates=NAMES,
     value=functions.settled,
     inner=lambda expression: expression,

@@ -28,6 +28,7 @@ _OTHERS = frozenset(
         "least",
         "num_nulls",
         "num_nonnulls",
+        "generate_series",
         "array_length",
         "array_to_string",
         "cardinality",

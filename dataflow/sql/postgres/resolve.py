@@ -29,11 +29,11 @@ def call(name: str, arguments: Sequence[Scalar], text: SqlType, written: str | N
     `written`: what a refusal calls it.
     """
     shown = written or name.upper()
-    found = resolve(name, [_type_name(a.type) for a in arguments])
+    found = resolve(name, [type_name(a.type) for a in arguments])
     if found is None or found.function is None:
         types = ", ".join(a.type.sql for a in arguments)
         raise UnsupportedQuery(f"{shown} of {types} is not on the list of exact functions.")
-    taken = [_coerced(a, t) for a, t in zip(arguments, found.arguments, strict=True)]
+    taken = [coerced(a, t) for a, t in zip(arguments, found.arguments, strict=True)]
     result = text_type(taken, text)
     if result.collation == "nondeterministic" and name != "||":
         raise UnsupportedQuery(
@@ -50,16 +50,18 @@ def call(name: str, arguments: Sequence[Scalar], text: SqlType, written: str | N
     return Call(name, tuple(taken), result if found.result == "text" else type_of(found.result))
 
 
-def _type_name(sql_type: SqlType) -> str:
+def type_name(sql_type: SqlType) -> str:
+    """The type of an argument, as signatures name it."""
     return _UNKNOWN if sql_type == UNKNOWN else type_key(sql_type)
 
 
-def _coerced(expression: Scalar, type_name: str) -> Scalar:
-    if type_name == "text" and expression.type.is_text:
+def coerced(expression: Scalar, taken: str) -> Scalar:
+    """An argument as one of the type that a signature takes."""
+    if taken == "text" and expression.type.is_text:
         return expression
-    target = type_of(type_name)
+    target = type_of(taken)
     expression = typed(expression, target)
-    return expression if type_key(expression.type) == type_name else cast(expression, target)
+    return expression if type_key(expression.type) == taken else cast(expression, target)
 
 
 def _collated(expression: Scalar, text: SqlType) -> Scalar:
@@ -75,16 +77,21 @@ def _collated(expression: Scalar, text: SqlType) -> Scalar:
 
 def resolve(name: str, types: Sequence[str]) -> Signature | None:
     """The overload for arguments of these types (``unknown``: a constant of no type); None if there is no best one."""
-    overloads = [s for s in SIGNATURES.get(name, ()) if len(s.arguments) == len(types)]
-    operator = not name.isidentifier()
-    wanted = tuple(types)
-    if operator and len(types) == 2 and types.count(_UNKNOWN) == 1:
+    overloads = SIGNATURES.get(name, ())
+    if not name.isidentifier() and len(types) == 2 and types.count(_UNKNOWN) == 1:
         known = types[0] if types[1] == _UNKNOWN else types[1]
-        wanted = (known, known)
+        for overload in overloads:
+            if overload.arguments == (known, known):
+                return overload
+    return chosen(overloads, types)
+
+
+def chosen(overloads: Sequence[Signature], types: Sequence[str]) -> Signature | None:
+    """The one of these overloads."""
     for overload in overloads:
-        if overload.arguments == wanted:
+        if overload.arguments == tuple(types):
             return overload
-    candidates = [s for s in overloads if _takes(s, types)]
+    candidates = [s for s in overloads if len(s.arguments) == len(types) and _takes(s, types)]
     for narrow in (_most_exact, _most_preferred, _by_category, _by_known_type):
         if len(candidates) > 1:
             candidates = narrow(candidates, types)
