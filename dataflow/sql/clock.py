@@ -75,6 +75,7 @@ _PASSING = (
     exp.Array,
     exp.Subquery,
     exp.Any,
+    exp.All,
     exp.Order,
     exp.Ordered,
     exp.Distinct,

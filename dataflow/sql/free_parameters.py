@@ -25,6 +25,7 @@ from dataflow.sql.syntax.parse import parameter_name, parameter_span
 #: Types by name.
 FreeParameters = Mapping[str, SqlType]
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In)
+_QUANTIFIERS = (exp.Any, exp.All)
 #: Operations that give equal results for equal numbers.
 _EXACT: tuple[type[exp.Expr], ...] = (exp.Neg, exp.Add, exp.Sub, exp.Mul)
 #: What has operands of one type.
@@ -66,7 +67,7 @@ def choose_host(inputs: Sequence[BlockInput], expressions: Sequence[Scalar], fre
 def columns_beside(node: exp.Placeholder, scope: Scope) -> list[Scalar]:
     """The columns in the innermost operation around a parameter that has any."""
     parent = node.parent
-    while isinstance(parent, (*_OPERATIONS, exp.Tuple, exp.Paren, exp.Cast, exp.Neg, exp.Any)):
+    while isinstance(parent, (*_OPERATIONS, exp.Tuple, exp.Paren, exp.Cast, exp.Neg, *_QUANTIFIERS)):
         found = [column for c in parent.find_all(exp.Column) if (column := scope.find(c)) is not None]
         if found:
             return found
@@ -91,14 +92,14 @@ def refuse_parameter(node: exp.Placeholder, binder: Binder) -> UnsupportedParame
 
 
 def is_list(node: exp.Placeholder) -> bool:
-    """Return whether a parameter stands where a list does: alone behind IN, or in ANY."""
+    """Return whether a parameter stands where a list does: alone behind IN, or in ANY or ALL."""
     child: exp.Expr = node
     while isinstance(child.parent, exp.Paren | exp.Cast):
         child = child.parent
     parent = child.parent
     if isinstance(parent, exp.In):
         return child is not parent.this and len(parent.expressions) == 1
-    return isinstance(parent, exp.Any)
+    return isinstance(parent, _QUANTIFIERS)
 
 
 def _occurrences(node: exp.Placeholder) -> Iterator[exp.Placeholder]:
@@ -135,7 +136,7 @@ def check_reading(node: exp.Placeholder, sql_type: SqlType, binder: Binder) -> N
         return
     parent = node.parent
     kept = () if dialect.fills_templates else _EXACT
-    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, exp.Tuple, exp.Any, *kept)):
+    while parent is not None and isinstance(parent, (exp.Paren, exp.Cast, exp.Tuple, *_QUANTIFIERS, *kept)):
         parent = parent.parent
     if not isinstance(parent, (*_COMPARISONS, exp.Is)):
         reason = f"The parameter :{parameter_name(node)}, of type {sql_type.sql}, may only be compared."

@@ -28,8 +28,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "is not distinct from",
     exp.NullSafeNEQ: "is distinct from",
 }
-#: Words before an array whose elements are compared.
-_QUANTIFIERS = {"any": "any", "some": "any", "all": "all"}
 
 
 def _column(binder: Binder, node: Any) -> Scalar:
@@ -69,12 +67,9 @@ def _row(node: Any) -> list[exp.Expr] | None:
 
 def _quantifier(node: Any) -> tuple[str, exp.Expr] | None:
     """``any`` or ``all``, and the array behind it; not of a subquery."""
-    if isinstance(node, exp.Any) and not isinstance(node.this, exp.Query):
-        return "any", node.this
-    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
-        quantifier = _QUANTIFIERS.get(str(node.this).lower())
-        return None if quantifier is None else (quantifier, node.expressions[0])
-    return None
+    if not isinstance(node, exp.Any | exp.All) or isinstance(node.this, exp.Query):
+        return None
+    return "any" if isinstance(node, exp.Any) else "all", node.this
 
 
 def _logical(binder: Binder, node: Any) -> Scalar:

@@ -98,8 +98,17 @@ def _prefix(node: type[exp.Unary] | type[exp.Func]) -> Callable[[Any], Any]:
     return lambda parser: parser.expression(node(this=parser._parse_term()))
 
 
+def _quantified(node: type[exp.Any | exp.All]) -> Callable[[list[Any]], exp.Expr]:
+    """ANY or ALL of an array, which the parser has of subqueries only."""
+    return lambda arguments: node(this=arguments[0] if len(arguments) == 1 else exp.Tuple(expressions=arguments))
+
+
 class _Parser(PostgresParser):
-    FUNCTIONS: ClassVar = {k: v for k, v in PostgresParser.FUNCTIONS.items() if k not in _PLAIN}
+    FUNCTIONS: ClassVar = {
+        **{k: v for k, v in PostgresParser.FUNCTIONS.items() if k not in _PLAIN},
+        "SOME": _quantified(exp.Any),
+        "ALL": _quantified(exp.All),
+    }
     FUNCTION_PARSERS: ClassVar = {
         k: v for k, v in PostgresParser.FUNCTION_PARSERS.items() if k not in _PLAIN or k in _SPECIAL
     }
