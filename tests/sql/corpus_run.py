@@ -7,7 +7,7 @@ evicted. Requests are made over several connections at once, and all of them are
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
@@ -143,9 +143,16 @@ class CorpusRun:
 
     def run(self) -> Report:
         """The whole file. Its views are dropped afterwards."""
+        return self._reported(self._run)
+
+    def put(self) -> Report:
+        """The views' tiers only: they are put and dropped."""
+        return self._reported(self._prepare)
+
+    def _reported(self, work: Callable[[], None]) -> Report:
         with self._clients, self._connections:
             try:
-                self._run()
+                work()
             except Abandoned:
                 self._fail(0, "given up: the service failed again and again")
             finally:
@@ -160,10 +167,13 @@ class CorpusRun:
     def _admin(self) -> httpx.Client:
         return self._clients.to(self._service.admin)
 
-    def _run(self) -> None:
+    def _prepare(self) -> None:
         for step in self._file.setup:
             self._execute(step)
         self._install()
+
+    def _run(self) -> None:
+        self._prepare()
         self._compare([_Read(view, key) for view in self._installed for key in view.keys], "before")
         self._change()
         self._walk_pages()
