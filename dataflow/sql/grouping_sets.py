@@ -1,7 +1,8 @@
 """GROUPING SETS, ROLLUP and CUBE: a union of aggregates of the same rows, one for each set.
 
-PostgreSQL manual, 7.2.4 "GROUPING SETS, CUBE, and ROLLUP". While binding, the result of the k-th GROUPING call is
-column `FIRST_GROUPING` + k.
+PostgreSQL manual, 7.2.4 "GROUPING SETS, CUBE, and ROLLUP"; MariaDB's "SELECT WITH ROLLUP", where its rows of totals are
+the same in all clauses (`check_with_rollup`). While binding, the result of the k-th GROUPING call is column
+`FIRST_GROUPING` + k.
 
 *Invariants*: the union's columns are the grouped expressions (NULL in sets without them), a column for each aggregate
 call, for each parameter of the rows, and for each GROUPING call.
@@ -15,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.plan.expressions import INT4, substitute
+from dataflow.plan.expressions import INT4, substitute, used_columns
 from dataflow.plan.nodes import Aggregate, AggregateCall, Source, Union
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.sql.clauses import Columns, Rows, rows_of
@@ -32,8 +33,10 @@ Nodes = tuple[exp.Expr, ...]
 
 def written_sets(group: exp.Group) -> list[Nodes] | None:
     """Returns the sets of a GROUP BY, each as the expressions that it groups by; None for a plain GROUP BY."""
-    if any(v for k, v in group.args.items() if k not in ("expressions", "all")):
-        raise UnsupportedQuery("WITH ROLLUP and the like are not kept up to date.", span_of(group))
+    if any(v for k, v in group.args.items() if k not in ("expressions", "all", "rollup")):
+        raise UnsupportedQuery("WITH CUBE and the like are not kept up to date.", span_of(group))
+    if group.args.get("rollup"):
+        group = exp.Group(expressions=[exp.Rollup(expressions=group.expressions)])
     if not any(isinstance(element, _SETS) for element in group.expressions):
         return None
     elements = [list(_sets_of(element)) for element in group.expressions]
@@ -69,6 +72,27 @@ def _members(element: exp.Expr) -> Nodes:
     return (element.this if isinstance(element, exp.Paren) else element,)
 
 
+def check_with_rollup(
+    select: exp.Select, grouped: Sequence[Scalar], shown: Sequence[Scalar], having: Sequence[Scalar]
+) -> None:
+    """Refuses WITH ROLLUP unless the server's rows are those of the sets. `having`: what its conditions are about."""
+    span = span_of(select.args["group"])
+    if any(select.args.get(clause) for clause in ("distinct", "order", "windows")) or select.find(exp.Window):
+        raise UnsupportedQuery(
+            "DISTINCT, ORDER BY and window functions beside WITH ROLLUP are not kept up to date.", span
+        )
+    plain = {expression.index for expression in grouped if isinstance(expression, ColumnRef)}
+    computed = {c for expression in grouped if not isinstance(expression, ColumnRef) for c in used_columns(expression)}
+    if len(grouped) < len(select.args["group"].expressions) or plain & computed:
+        raise UnsupportedQuery("WITH ROLLUP of constants, or of a column twice, is not kept up to date.", span)
+    # Of an expression that is not shown as a whole, the server computes the last row's value.
+    if any(expression not in grouped and computed & used_columns(expression) for expression in shown):
+        raise UnsupportedQuery("A part of a shown expression that WITH ROLLUP groups by is not kept up to date.", span)
+    # In conditions, the server takes a grouped column for one that is NULL only where its table's is.
+    if any(column < FIRST_CALL for expression in having for column in used_columns(expression)):
+        raise UnsupportedQuery("HAVING beside WITH ROLLUP is kept up to date for aggregates only.", span)
+
+
 @dataclass(slots=True)
 class Groupings:
     """The GROUPING calls of a SELECT: the expressions that each asks about."""
@@ -94,15 +118,17 @@ class GroupedSets:
     #: Columns of the rows that parameters are compared with.
     keys: Sequence[Scalar]
     groupings: Sequence[tuple[Scalar, ...]]
+    #: Whether there are no rows of no rows, as in MariaDB.
+    strict: bool = False
 
     @property
     def always_a_row(self) -> bool:
         """True if one of the sets is empty: it has a row, even of no rows."""
-        return frozenset() in self.sets
+        return frozenset() in self.sets and not self.strict
 
     def relation(self, rows: Rows, group: Any) -> Source:
         """Returns the union of the aggregates of `rows`."""
-        if self.always_a_row and not self.calls:
+        if frozenset() in self.sets and not self.calls:
             raise UnsupportedQuery("An empty grouping set without an aggregate is not kept up to date.", span_of(group))
         columns = Columns(list(rows.columns()))
         for expression in (*self.expressions, *self.keys):
@@ -115,7 +141,7 @@ class GroupedSets:
         # A key may be an expression of the set.
         grouped = list(dict.fromkeys([*(self.expressions[i] for i in sorted(members)), *self.keys]))
         group = tuple(map(columns.add, grouped))
-        aggregate = Aggregate(block, group, tuple(self.calls), scalar=not members)
+        aggregate = Aggregate(block, group, tuple(self.calls), scalar=not members and self.always_a_row)
         at = {expression: ColumnRef(i, expression.type) for i, expression in enumerate(grouped)}
         shown = [
             at[expression] if i in members else Literal(None, expression.type)

@@ -25,7 +25,7 @@ from dataflow.sql.expressions.cast_types import UNKNOWN
 from dataflow.sql.expressions.scope import Scope, name_of
 from dataflow.sql.from_clause import FromClause
 from dataflow.sql.grouped_subqueries import FIRST_SUBQUERY, GroupedSubqueries, refuse_beside
-from dataflow.sql.grouping_sets import GroupedSets, Groupings, written_sets
+from dataflow.sql.grouping_sets import GroupedSets, Groupings, check_with_rollup, written_sets
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.sources import Environment
 from dataflow.sql.syntax.spans import span_of
@@ -116,6 +116,11 @@ class SelectLowering:
             binder.calls_aggregate(node) for node in clauses if node is not None
         )
 
+    @property
+    def _with_rollup(self) -> bool:
+        group = self._select.args.get("group")
+        return group is not None and bool(group.args.get("rollup"))
+
     def _check_clauses(self) -> None:
         for clause, value in self._select.args.items():
             if value and clause not in _KNOWN:
@@ -158,7 +163,8 @@ class SelectLowering:
     def _shown(self, rows: Rows, above: Above, *, grouped: bool) -> Lowered:
         """From the grouped (or joined) rows to what is shown."""
         scalar = grouped and self._select.args.get("group") is None
-        always = scalar or (self._sets is not None and frozenset() in self._sets and bool(above.parameters))
+        total = self._sets is not None and frozenset() in self._sets and not self._with_rollup
+        always = scalar or (total and bool(above.parameters))
         if above.windows:
             rows, above = windowed(rows, above)
         clause = self._select.args.get("distinct")
@@ -195,6 +201,14 @@ class SelectLowering:
         group = self._select.args.get("group")
         if group is not None:
             self._group_by(group, above.outputs)
+        if self._with_rollup:
+            environment = self._environment
+            if environment.subquery is not None or not environment.dialect.plans_rollup(environment.catalog):
+                reason = "WITH ROLLUP is kept up to date of MariaDB only, outside of expressions."
+                raise UnsupportedQuery(reason, span_of(group))
+            conditions = [*having, *(p.expression for p in having_parameters)]
+            shown = [output.expression for output in above.outputs]
+            check_with_rollup(self._select, self._grouping.expressions, shown, conditions)
         above = above.changed(self._place)
         having_node = self._select.args.get("having")
         having = [self._place(part, having_node) for part in having]
@@ -235,6 +249,7 @@ class SelectLowering:
             tuple(self._calls.calls),
             list(dict.fromkeys(p.expression for p in parameters)),
             self._groupings.calls,
+            strict=self._with_rollup,
         )
         self._check_sets(sets, parameters, named)
         relation = sets.relation(rows, group)

@@ -282,7 +282,7 @@ MARIADB = Dialect(
         ("JSON_LENGTH(JSON_OBJECTAGG({exact.}, {doc}))", INT),
     ),
     filters=("",),
-    groupings=("{keys}",),
+    groupings=(*("{keys}",) * 8, "{keys} WITH ROLLUP"),
     windowed=0.03,
     windows=(
         ("ROW_NUMBER() {by_all}", INT),

@@ -159,6 +159,9 @@ SELECT id FROM stories WHERE created_at > 'yesterday'
 SELECT id FROM stories FETCH FIRST 3 ROWS WITH TIES
 --> invalid at [stories]: WITH TIES needs an ORDER BY.
 
+SELECT author, count(*) FROM stories GROUP BY author WITH ROLLUP
+--> unsupported at [author]: WITH ROLLUP is kept up to date of MariaDB only, outside of expressions.
+
 SELECT author FROM stories GROUP BY ROLLUP (author)
 --> unsupported at [author]: An empty grouping set without an aggregate is not kept up to date.
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dataflow.plan.nodes import AggregateCall
 from dataflow.scalar import Scalar
-from dataflow.schema import SqlType
+from dataflow.schema import Catalog, SqlType
 from dataflow.sql.syntax.grammar import Grammar
 from dataflow.types import Value
 
@@ -47,6 +47,8 @@ class Dialect:
     exact_text: Callable[[SqlType], SqlType] | None
     #: Whether VALUES names its columns column1, column2 and so on; else by the first row.
     names_values: bool
+    #: Whether WITH ROLLUP on the server of a catalog is what is planned.
+    plans_rollup: Callable[[Catalog], bool]
     #: Whether statements are sent with their parameters' values in the text (`templates`).
     fills_templates: bool
 

@@ -22,6 +22,8 @@ MYSQL = Dialect(
     text_functions=frozenset({*TEXTS, "substring", "trim", "json_contains", "json_quote"}),
     exact_text=coercible,
     names_values=False,
+    # MySQL has a row of totals of no rows, and ORDER BY of them.
+    plans_rollup=lambda catalog: catalog.dialect == "mariadb",
     fills_templates=True,
     current_time=current_time,
     binders=BINDERS,

@@ -23,6 +23,7 @@ POSTGRES = Dialect(
     text_functions=frozenset({"lower", "upper"}),
     exact_text=None,
     names_values=True,
+    plans_rollup=lambda _catalog: False,
     fills_templates=False,
     current_time=current_time,
     binders=BINDERS,
