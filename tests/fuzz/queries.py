@@ -91,7 +91,7 @@ class QueryGenerator:
                 conditions = [self._join_condition(tables, (table, item.scope))]
                 if rng.random() < 0.25:
                     conditions.append(self._expressions.predicate(scope, 0))
-                if kind in ("JOIN", "LEFT JOIN") and rng.random() < 0.15:
+                if kind != "CROSS JOIN" and rng.random() < 0.15:
                     conditions.append(self._compared(scope))
                 on = f" ON {' AND '.join(conditions)}"
             joined = _From(f"{joined.sql} {kind} {item.sql}{on}", scope)
