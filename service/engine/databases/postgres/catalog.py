@@ -58,13 +58,13 @@ WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA} AND a.attnum > 0 AND NOT a.att
 ORDER BY a.attrelid, a.attnum
 """
 
-#: All types, since they are few; enums with their labels.
+#: Types by OID; enums with their labels.
 _TYPES = """
 SELECT t.oid, n.nspname, t.typname, t.typtype::text, t.typbasetype, t.typcategory = 'A' AND t.typlen = -1, t.typelem,
        (SELECT array_agg(e.enumlabel::text ORDER BY e.enumsortorder)
         FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
-WHERE t.typtype <> 'p'
+WHERE t.oid = ANY (%(oids)s::oid[]) AND t.typtype <> 'p'
 """
 
 _INDEXES = f"""
@@ -167,7 +167,10 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         tables = await _all(connection, _TABLES)
         columns = await _all(connection, _COLUMNS)
-        types = await _load_types(connection, {collation for _, _, _, _, collation, _, _ in columns})
+        types = _Types(
+            await _load_types(connection, {type_oid for _, _, _, type_oid, _, _, _ in columns}),
+            await load_collations(connection, {collation for _, _, _, _, collation, _, _ in columns}),
+        )
         indexes = await _all(connection, _INDEXES)
         statistics = await _all(connection, _STATISTICS)
         path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
@@ -194,14 +197,21 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
 
 async def load_types(connection: AsyncConnection, oids: Iterable[int]) -> dict[int, SqlType]:
     """Loads the types with these OIDs, as for columns without a collation."""
-    types = _Types({row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}, {})
+    oids = list(oids)
+    types = _Types(await _load_types(connection, oids), {})
     return {oid: types.of(oid, 0) for oid in oids}
 
 
-async def _load_types(connection: AsyncConnection, collations: Iterable[int]) -> "_Types":
-    """Loads all types. `collations`: those whose case mappings are needed."""
-    rows = {row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}
-    return _Types(rows, await load_collations(connection, collations))
+async def _load_types(connection: AsyncConnection, oids: Iterable[int]) -> dict[int, _TypeRow]:
+    """Loads types, with those that they are made of."""
+    rows: dict[int, _TypeRow] = {}
+    seen, wanted = {0}, set(oids)
+    while wanted := wanted - seen:
+        seen |= wanted
+        found = [_TypeRow(*row) for row in await _all(connection, _TYPES, {"oids": list(wanted)})]
+        rows |= {row.oid: row for row in found}
+        wanted = {oid for row in found for oid in (row.base, row.element)}
+    return rows
 
 
 async def load_layouts(
