@@ -103,7 +103,6 @@ class LookupTasks:
             running.task.cancel()
         self._running.clear()
         self._waiting.clear()
-        self._slow.clear()
         self.counts.clear()
         self._catalog = catalog
 
@@ -139,8 +138,7 @@ class LookupTasks:
             for lookup in lookups:
                 del self._waiting[lookup.id]
             self._rounds += 1
-            alone = len(lookups) == 1
-            self._create_task(lookups, self._run_alone(lookups[0]) if alone else self._run_round(lookups))
+            self._create_task(lookups, self._run_round(lookups))
             self._running[lookups[0].id].task.add_done_callback(self._round_ended)
 
     def _round_ended(self, _: asyncio.Task[None]) -> None:
@@ -192,7 +190,8 @@ class LookupTasks:
         found: list[LookupRows | None] = [None] * len(lookups)
         started_s = perf_counter()
         try:
-            async with self._slots.slot({table_of(lookup.relation) for lookup in lookups}):
+            # Not of its tables: a round waits for none of them long, and must not wait behind one that is locked.
+            async with self._slots.slot(()):
                 await self._room()
                 started_s = perf_counter()
                 self._counters.lookup_rounds += 1

@@ -117,7 +117,7 @@ class PostgresLookups:
         return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup), most)
 
     async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
-        """A statement that has no result for `STALL_S`, since its table is locked, is cancelled: the others go on."""
+        """Statements of a table whose first one has not ended after `STALL_S`, since it is locked, are cancelled."""
         requests = [
             (
                 _LOOKUP.format(version=VERSION, sql=self._statement(lookup, catalog)),
@@ -129,10 +129,12 @@ class PostgresLookups:
         found = [_StatementRows([]) for _ in lookups]
         counts = [AnswerCount(most) for _ in lookups]
         failed: set[int] = set()
-        async with self._pool.connection() as connection, _Stalls(connection) as stalls:
+        tables = [table_of(lookup.relation) for lookup in lookups]
+        async with self._pool.connection() as connection, _Stalls(connection, tables) as stalls:
             async for at, result in self._statements.pipeline(connection, requests):
-                stalls.note(at)
-                if result.status == ExecStatus.FATAL_ERROR:
+                if result is None:
+                    stalls.ended(at)
+                elif result.status == ExecStatus.FATAL_ERROR:
                     failed.add(at)
                 elif at not in failed and found[at].add(result, _FIRST, counts[at]) is not None:
                     failed.add(at)
@@ -307,32 +309,41 @@ class _StatementRows:
 
 
 class _Stalls:
-    """Cancels the running statement of a pipeline when it makes no progress, or on demand.
+    """Cancels the running statement of a round when it makes no progress, which then is that of a locked table, and
+    further statements of this table as soon as they run.
 
     A cancellation that comes late may hit the next statement instead.
     """
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: AsyncConnection, tables: Sequence[str]) -> None:
         self._connection = connection
+        self._tables = tables
+        self._running = 0
+        self._stalled: set[str] = set()
         self._cancelling: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._statement = -1
 
-    def note(self, statement: int) -> None:
-        """A result of this statement has come."""
-        if statement != self._statement:
-            self._statement = statement
-            self._restart()
+    def ended(self, statement: int) -> None:
+        """Notes the end of a statement; the next one runs."""
+        self._running = statement + 1
+        if self._running < len(self._tables) and self._tables[self._running] in self._stalled:
+            self.cancel()
+        self._restart()
 
     def cancel(self) -> None:
         """Cancels the running statement."""
         self._cancelling.add(asyncio.ensure_future(self._connection.cancel_safe(timeout=CANCEL_S)))
+
+    def _stall(self) -> None:
+        if self._running < len(self._tables):
+            self._stalled.add(self._tables[self._running])
+        self.cancel()
         self._restart()
 
     def _restart(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(STALL_S, self.cancel)
+        self._timer = asyncio.get_running_loop().call_later(STALL_S, self._stall)
 
     async def __aenter__(self) -> Self:
         self._restart()

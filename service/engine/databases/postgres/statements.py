@@ -54,10 +54,10 @@ class PreparedStatements:
 
     async def pipeline(
         self, connection: AsyncConnection, requests: Sequence[tuple[str, Sequence[str | None]]]
-    ) -> AsyncIterator[tuple[int, PGresult]]:
+    ) -> AsyncIterator[tuple[int, PGresult | None]]:
         """Runs statements like `chunks`, all sent before the first result is awaited (libpq's pipeline mode); yields
-        results with the statement's ordinal. Each is a transaction of its own: if one fails, the others run, and no
-        lock outlives its statement."""
+        results with the statement's ordinal, and None at the end of each statement. Each is a transaction of its own:
+        if one fails, the others run, and no lock outlives its statement."""
         prepared = self._statements_of(connection)
         async for each in prepared.pipeline([(statement, _encoded(values)) for statement, values in requests]):
             yield each
@@ -110,7 +110,7 @@ class _Prepared:
 
     async def pipeline(
         self, requests: Sequence[tuple[str, Sequence[bytes | None]]]
-    ) -> AsyncIterator[tuple[int, PGresult]]:
+    ) -> AsyncIterator[tuple[int, PGresult | None]]:
         names = [await self._name_of(statement) for statement, _ in requests]
         forgotten: list[str] = []
         self._pgconn.enter_pipeline_mode()
@@ -125,6 +125,7 @@ class _Prepared:
                 yield ordinal, result
             # The synchronization point, which is followed by nothing.
             await _next_result(self._pgconn)
+            yield ordinal, None
         self._pgconn.exit_pipeline_mode()
         for statement in forgotten:
             await self._forget(statement)
