@@ -100,8 +100,8 @@ def rows_of_views(views: Sequence[InstalledView], found: ForwardRows) -> list[li
 
 
 def rows_of_view(view: InstalledView, columns: tuple[AnswerColumn, ...], rows: list[Row]) -> list[Row]:
-    """Returns rows of a view's own columns: ``*`` may stand for others by now. Raises ApiError(view_broken) if it lost
-    one, or it has another type."""
+    """Returns rows of a view's own columns: ``*`` may stand for others by now. Raises ApiError(view_building) if it
+    lost one, or it has another type: the schema change is not known yet, or the view is being planned again."""
     plan, is_outdated = view.plan, view.status is Status.OUTDATED
     names = [name for name, _ in columns]
     wanted = [column.name for column in plan.view.answer.output] if isinstance(plan.view, View) else []
@@ -112,14 +112,14 @@ def rows_of_view(view: InstalledView, columns: tuple[AnswerColumn, ...], rows: l
         rows = [tuple([row[place] for place in places]) for row in rows]
     if not is_same:
         reason = f"The columns of view {plan.view.name!r} have changed; it is being planned again."
-        raise ApiError("view_broken", reason, retryable=True)
+        raise ApiError("view_building", reason, "Try again in a moment.")
     if is_outdated:
         _check_values(plan, rows)
     return rows
 
 
 def _check_values(plan: ViewPlan, rows: Sequence[Row]) -> None:
-    """Raises ApiError(view_broken) for a column whose type has changed since the plan was made, if its values have no
+    """Raises ApiError(view_building) for a column whose type has changed since the plan was made, if its values have no
     JSON form as values of the former type. (The columns' types of other than incremental plans are compared.)"""
     if isinstance(plan.view, RefreshView):
         return
@@ -128,7 +128,7 @@ def _check_values(plan: ViewPlan, rows: Sequence[Row]) -> None:
     for place, output in enumerate(answer.output):
         if not all(_is_value(types[output.column], row[place]) for row in rows):
             detail = f"Column {output.name!r} of view {plan.view.name!r} has another type."
-            raise ApiError("view_broken", detail, retryable=True)
+            raise ApiError("view_building", detail, "Try again in a moment.")
 
 
 def _is_value(sql_type: SqlType, text: str | None) -> bool:

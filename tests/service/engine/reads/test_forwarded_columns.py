@@ -34,7 +34,7 @@ def test_a_column_in_the_place_of_another_is_not_taken_for_it() -> None:
     assert rows(star, "name id", ("a", "1")) == [("1", "a")]
     with pytest.raises(ApiError) as refused:
         rows(star, "id other", ("1", "b"))
-    assert (refused.value.code, refused.value.retryable) == ("view_broken", True)
+    assert (refused.value.code, refused.value.retryable) == ("view_building", True)
     assert refused.value.headers["retry-after"] == "1"
 
 
