@@ -51,7 +51,8 @@ def test_who_gives_up_waits_no_more(run_impatient: Run) -> None:
         for _ in range(2):
             check_problem(await service.http.get("/v1/views/story?id=8"), 504, "read_timeout")
         service.engine.gate.set()
-        assert (await service.http.get("/v1/views/story?id=8")).status_code == 200
+        patient = {"Prefer": "wait=20"}
+        assert (await service.http.get("/v1/views/story?id=8", headers=patient)).status_code == 200
 
     run_impatient(test)
 
