@@ -204,9 +204,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_crowded(), cycle)
         elif scope.get(SCOPE_KEY) not in self.hosts.known and (error := self.hosts.problem(scope)) is not None:
             self._refuse(error, cycle)
-        elif len(scope["headers"]) > self.limits.max_headers or (
-            self._received > self.limits.max_head_bytes < _head_bytes(scope)
-        ):
+        elif len(scope["headers"]) > self.limits.max_headers or _head_bytes(scope) > self.limits.max_head_bytes:
             self._refuse(self._too_large(), cycle)
         else:
             self._serve(cycle, app)

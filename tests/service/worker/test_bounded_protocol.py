@@ -157,6 +157,12 @@ def test_heads_are_bounded_however_they_come(talk_slowly: Talk, request_: bytes)
             another.writer.write(request_[at : at + 40])
             await asyncio.sleep(0)
         await refused(another, 431, "head_too_large")
+        # Its beginning came with the end of another.
+        third = await client.another()
+        third.writer.write((GET % 7) + request_[:100])
+        assert await third.titles() == ["Seven"]
+        third.writer.write(request_[100:])
+        await refused(third, 431, "head_too_large")
 
     talk_slowly(test)
 
