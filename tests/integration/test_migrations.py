@@ -217,7 +217,6 @@ class Site:
     #: Adds one to `n` in all rows of a table, again and again.
     write: Callable[[str, threading.Event], None]
     wrong: list[str] = field(default_factory=list)
-    reads: int = 0
 
     def migrate(self, table: str, change: Migration) -> None:
         """Runs a migration under the readers and a writer."""
@@ -244,7 +243,6 @@ class Site:
             for reader in readers:
                 reader.stop()
         self.wrong += [wrong for reader in readers for wrong in reader.wrong]
-        self.reads += sum(reader.reads for reader in readers)
         for view in VIEWS.keys() - change.broken:
             for key in KEYS:
                 until(lambda view=view, key=key: self._is_exact(view, table, key))

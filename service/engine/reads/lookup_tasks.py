@@ -190,7 +190,7 @@ class LookupTasks:
         found: list[LookupRows | None] = [None] * len(lookups)
         started_s = perf_counter()
         try:
-            # Not of its tables: a round waits for none of them long, and must not wait behind one that is locked.
+            # Without its tables: it waits for none of them long, and must not wait for the share of a locked one.
             async with self._slots.slot(()):
                 await self._room()
                 started_s = perf_counter()
