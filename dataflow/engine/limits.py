@@ -42,7 +42,7 @@ class Limits:
     unawaited_looks: int = 5
     #: Times that a read is retried before it is forwarded upstream.
     read_rounds: int = 20
-    #: Times that a forwarded read is repeated because transactions crossed it.
+    #: Times that the upstream is asked for a read whose answers cannot be used, because transactions crossed them.
     forward_rounds: int = 3
 
 

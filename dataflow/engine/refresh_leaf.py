@@ -59,6 +59,8 @@ class RefreshRead:
     demand: Demand
     #: How often something was missing that it did not wait for yet.
     rounds: int = 0
+    #: Answers that it waited for and could not use: transactions crossed them, or they were older than the read.
+    unusable: int = 0
 
     @property
     def alone(self) -> bool:

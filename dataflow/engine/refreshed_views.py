@@ -287,12 +287,8 @@ class RefreshedViews:
             self._counters["refresh_once"] += 1
             self.leave(read.id)
             self._emit(AnswerRefresh(read.id, rows, exact))
-        else:
-            again = self._want(fetch.leaf, fetch.key)
-            again.waiting[read.id] = None
-            again.rounds = fetch.rounds
-            if not self.fetches.has_another_round(again):
-                self._give_up(again, CROSSED)
+        elif self._may_wait_on(read):
+            self._want(fetch.leaf, fetch.key).waiting[read.id] = None
 
     def _may_store(self, fetch: Fetch, rows: list[Row]) -> bool:
         if key_bytes(fetch.key) > self._limits.key_bytes:
@@ -312,10 +308,23 @@ class RefreshedViews:
         return self._ring.exact_position(leaf.tables, snapshot, self._context.applied, concerns)
 
     def _repeat(self, fetch: Fetch) -> None:
-        if self.fetches.has_another_round(fetch):
+        """Issues a fetch again while a read may wait for it: its rounds count for what is fetched without a reader."""
+        goes_on = self.fetches.has_another_round(fetch)
+        for read_id in list(fetch.waiting):
+            if read_id in self.reads:
+                goes_on |= self._may_wait_on(self.reads[read_id])
+        if goes_on:
             self._send(fetch)
         else:
-            self._give_up(fetch, CROSSED)
+            self._abandon(fetch)
+
+    def _may_wait_on(self, read: RefreshRead) -> bool:
+        """Counts an answer that a read could not use; fails the read if there were too many."""
+        read.unusable += 1
+        if read.unusable < self._limits.forward_rounds:
+            return True
+        self._fail(read, CROSSED, retryable=True)
+        return False
 
     def _give_up(self, fetch: Fetch, reason: str) -> None:
         self._abandon(fetch)

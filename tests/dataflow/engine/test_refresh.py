@@ -198,6 +198,18 @@ def test_transactions_that_cross_a_snapshot_repeat_the_fetch() -> None:
     assert world.done(again, [], crossed, bound=20) == [FailRead(ReadId(1), CROSSED, retryable=True)]
 
 
+def test_a_read_that_joins_a_fetch_late_is_not_charged_with_the_fetches_before() -> None:
+    """A key whose readers and changes never pause: each fetch is too old for the last to join it."""
+    world = World(limits=Limits(forward_rounds=2))
+    (refresh,) = world.read(1, ("7",))
+    for reader in range(1, 6):
+        seen = Seen(world.last)
+        world.commit(added=[("1", "7", "1")])
+        assert world.read(reader + 1, ("7",)) == []
+        answer, refresh = world.done(refresh, [], seen, bound=world.last * 10)
+        assert answer == AnswerRefresh(ReadId(reader), [], world.last * 10 - 1)
+
+
 @pytest.mark.parametrize(
     ("removed", "added", "stale"),
     [
