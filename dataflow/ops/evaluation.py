@@ -12,7 +12,7 @@ from dataflow.ops.top_k import PartitionFunction, top_rows
 from dataflow.ops.window import window_rows
 from dataflow.plan.expressions import conjunction, equality
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, TopK, Union, Window, column_types
-from dataflow.plan.rules.rewriting import input_columns, offsets
+from dataflow.plan.rewriting import input_columns, offsets
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.types import Columns, Row, Value
 

@@ -13,8 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 
 from dataflow.plan.expressions import renumber, used_columns
 from dataflow.plan.nodes import Chain, OutputColumn, Relation, Source, View, inputs_of
-from dataflow.plan.rules.prune_columns import prune_view
-from dataflow.plan.rules.rewriting import as_source, bottom_up
+from dataflow.plan.rewriting import as_source, bottom_up
 from dataflow.schema import Catalog, Column, Table
 
 #: Qualified name of the rows as a table of the answers' chain, which no table of a database has.
@@ -22,8 +21,7 @@ ROWS = ""
 
 
 def computed_at_read(answer: View, rows: Source, catalog: Catalog) -> View:
-    """The view of `rows`, with those of their columns that `answer` needs, which is over chains of all."""
-    answer = prune_view(answer)
+    """The view of `rows`, with those of their columns that `answer` reads, which is over chains of all and pruned."""
     needed = sorted(used_columns(*(column for chain in _chains(answer.relation) for column in chain.columns)))
     moved = {column: place for place, column in enumerate(needed)}
 

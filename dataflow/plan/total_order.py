@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from dataflow.plan.expressions import substitute
 from dataflow.plan.nodes import Block, Chain, OrderTerm, View
-from dataflow.plan.rules.rewriting import input_of, offsets
+from dataflow.plan.rewriting import input_of, offsets
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import conjunction, used_columns
 from dataflow.plan.nodes import Block, BlockInput, Frame, OrderTerm, Relation, Source, column_types
-from dataflow.plan.rules.rewriting import input_columns
+from dataflow.plan.rewriting import input_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.conditions import BoundParameter

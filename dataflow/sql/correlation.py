@@ -19,9 +19,9 @@ from dataflow.plan.expressions import rejects_nulls, shift, substitute, used_col
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, column_types
 from dataflow.plan.nullability import never_null
 from dataflow.plan.parametric import without_parameters
+from dataflow.plan.rewriting import bottom_up, input_of, offsets, unique_keys
 from dataflow.plan.rules.join_conditions import join_conditions
 from dataflow.plan.rules.merge_blocks import merge_blocks
-from dataflow.plan.rules.rewriting import bottom_up, input_of, offsets, unique_keys
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog
 from dataflow.sql.conditions import BoundParameter

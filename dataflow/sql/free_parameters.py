@@ -14,7 +14,7 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedParameter, UnsupportedQuery
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import BlockInput, Chain, ChainParameters
-from dataflow.plan.rules.rewriting import inputs_used, offsets
+from dataflow.plan.rewriting import inputs_used, offsets
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.expressions.bind import Binder

@@ -15,7 +15,7 @@ from dataflow.errors import InvalidQuery, Span, UnsupportedParameter, Unsupporte
 from dataflow.plan.expressions import equality, null_of_nulls, shift, used_columns
 from dataflow.plan.nodes import AggregateCall, BlockInput, Chain, Relation
 from dataflow.plan.nullability import never_null
-from dataflow.plan.rules.rewriting import input_of, inputs_used, offsets
+from dataflow.plan.rewriting import input_of, inputs_used, offsets
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Table, UpstreamView
 from dataflow.sql.conditions import BoundParameter, bind_conditions, bind_parts, split_by_keys

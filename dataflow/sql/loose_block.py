@@ -25,8 +25,8 @@ from dataflow.plan.expressions import (
     used_columns,
 )
 from dataflow.plan.nodes import Block, BlockInput, JoinCondition, Relation, Union, column_types
+from dataflow.plan.rewriting import input_columns, input_of, inputs_used, offsets, widths
 from dataflow.plan.rules.push_predicates import filtered
-from dataflow.plan.rules.rewriting import input_columns, input_of, inputs_used, offsets, widths
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.expressions import functions

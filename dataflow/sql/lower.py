@@ -24,10 +24,11 @@ from dataflow.plan.nodes import (
     View,
     column_types,
 )
-from dataflow.plan.optimize import optimize
 from dataflow.plan.parametric import is_parameter, joins_parameters
 from dataflow.plan.required_keys import check_keys
 from dataflow.plan.routes import coverable, in_parts
+from dataflow.plan.rules.optimize import optimize
+from dataflow.plan.rules.prune_columns import prune_view
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.clauses import Lowered
@@ -134,7 +135,7 @@ def _planned(name: str, environment: Environment, bounds: Mapping[str, ClockBoun
     _check_parameters(view, lowered, query)
     stored = lowered if lowered.picked is None else lowered.picked
     if lowered.picked is not None:
-        view = computed_at_read(view, lowered.picked.relation, catalog)
+        view = computed_at_read(prune_view(view), lowered.picked.relation, catalog)
     view = replace(
         view,
         parameters=_parameters(stored, bounds),

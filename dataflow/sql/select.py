@@ -2,7 +2,7 @@
 
 *Invariants*: the relation has a column for everything that is shown, ordered by or asked for by a parameter.
 
-Not here: rewriting the plan (`plan.optimize`), the view (`lower`), UNION and the like (`queries`).
+Not here: rewriting the plan (`plan.rules.optimize`), the view (`lower`), UNION and the like (`queries`).
 """
 
 from collections.abc import Sequence

@@ -30,9 +30,9 @@ from dataflow.plan.nodes import (
     column_types,
 )
 from dataflow.plan.nullability import never_null
+from dataflow.plan.rewriting import at_most_one, bottom_up, input_columns
 from dataflow.plan.rules.prune_columns import prune
 from dataflow.plan.rules.push_predicates import push_predicates
-from dataflow.plan.rules.rewriting import at_most_one, bottom_up, input_columns
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 from dataflow.sql.conditions import BoundParameter

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import FALSE, conjunction, shift
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, Source, TopK, Union, Window, column_types
-from dataflow.plan.rules.rewriting import input_columns, input_of, offsets
+from dataflow.plan.rewriting import input_columns, input_of, offsets
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.sql.clauses import Lowered
 from dataflow.sql.conditions import BoundParameter

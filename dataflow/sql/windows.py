@@ -13,7 +13,7 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import INT4, INT8, substitute, used_columns
 from dataflow.plan.nodes import Block, Frame, FrameMode, Relation, Window, WindowCall
-from dataflow.plan.rules.rewriting import as_source
+from dataflow.plan.rewriting import as_source
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.clauses import Above, Columns, Rows, WindowUse, comparable_group, rows_of, sorted_by, varying

@@ -1,4 +1,4 @@
--- One view per thing that a rule of `plan.optimize` must do or leave alone.
+-- One view per thing that a rule of `plan.rules.optimize` must do or leave alone.
 
 -- view: left_join_with_a_condition_on_padding_stays
 SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.value IS NULL;

@@ -14,7 +14,7 @@ from dataflow.ops.top_k import top_rows
 from dataflow.ops.window import window_rows
 from dataflow.plan.expressions import conjunction, equality
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, TopK, Union, Window, column_types
-from dataflow.plan.rules.rewriting import input_columns, offsets
+from dataflow.plan.rewriting import input_columns, offsets
 from dataflow.scalar import Scalar
 from dataflow.types import Columns, Key, Row
 

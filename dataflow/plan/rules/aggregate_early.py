@@ -23,7 +23,7 @@ from dataflow.plan.nodes import (
     column_types,
 )
 from dataflow.plan.result_types import sum_type
-from dataflow.plan.rules.rewriting import as_source, input_of, inputs_used, offsets, unique_keys, widths
+from dataflow.plan.rewriting import as_source, input_of, inputs_used, offsets, unique_keys, widths
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 

@@ -1,7 +1,7 @@
 """Projections and filters over a union apply to each of its branches."""
 
 from dataflow.plan.nodes import Block, BlockInput, Relation, Union
-from dataflow.plan.rules.rewriting import as_source
+from dataflow.plan.rewriting import as_source
 from dataflow.schema import Catalog
 
 

@@ -5,8 +5,8 @@ of the input and gives what is under the key."""
 from dataclasses import replace
 
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, Source
+from dataflow.plan.rewriting import input_columns
 from dataflow.plan.routes import coverable
-from dataflow.plan.rules.rewriting import input_columns
 from dataflow.schema import Catalog
 from dataflow.types import Columns
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dataflow.plan.expressions import column_equality, conjunction, conjuncts, equality, substitute, used_columns
 from dataflow.plan.nodes import Block, BlockInput, JoinCondition, Relation
-from dataflow.plan.rules.rewriting import input_columns, input_of, inputs_used, offsets, widths
+from dataflow.plan.rewriting import input_columns, input_of, inputs_used, offsets, widths
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dataflow.plan.expressions import conjunction, conjuncts, inline, shift, substitute
 from dataflow.plan.nodes import Block, BlockInput, Chain, JoinCondition, Relation, column_types
-from dataflow.plan.rules.rewriting import loosened, offsets, widths
+from dataflow.plan.rewriting import loosened, offsets, widths
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog
 

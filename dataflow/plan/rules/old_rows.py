@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from dataflow.plan.expressions import sort_key
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, Source, TopK, Union, View, Window, passed_through
+from dataflow.plan.rewriting import as_source, bottom_up
 from dataflow.plan.rules.held_inputs import held
 from dataflow.plan.rules.merge_blocks import projected
-from dataflow.plan.rules.rewriting import as_source, bottom_up
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns

@@ -2,7 +2,7 @@
 
 from dataflow.plan.expressions import conjunction, conjuncts, equality, rejects_nulls
 from dataflow.plan.nodes import Block, BlockInput, Relation
-from dataflow.plan.rules.rewriting import input_columns, offsets, widths
+from dataflow.plan.rewriting import input_columns, offsets, widths
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
 

@@ -22,8 +22,8 @@ from dataflow.plan.nodes import (
     WindowCall,
     column_types,
 )
+from dataflow.plan.rewriting import as_source, offsets, widths
 from dataflow.plan.rules.join_conditions import condition_key
-from dataflow.plan.rules.rewriting import as_source, offsets, widths
 from dataflow.scalar import Scalar
 
 #: Where the needed columns of a relation went: old index -> new index.

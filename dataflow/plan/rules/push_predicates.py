@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dataflow.plan.expressions import conjunction, conjuncts, inline, substitute, tells_texts, used_columns
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, TopK, Union, Window, column_types
-from dataflow.plan.rules.rewriting import as_source, inputs_used, offsets
+from dataflow.plan.rewriting import as_source, inputs_used, offsets
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog
 

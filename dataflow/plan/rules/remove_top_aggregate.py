@@ -5,7 +5,7 @@ from dataclasses import replace
 from dataflow.plan.expressions import INT8, inline
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Relation, Union
 from dataflow.plan.result_types import sum_type
-from dataflow.plan.rules.rewriting import at_most_one
+from dataflow.plan.rewriting import at_most_one
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 

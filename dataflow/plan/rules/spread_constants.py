@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from dataflow.plan.expressions import conjunction, conjuncts, used_columns
 from dataflow.plan.nodes import Block, BlockInput, Relation, column_types
+from dataflow.plan.rewriting import input_columns, offsets
 from dataflow.plan.rules.join_conditions import Classes, equal_columns
 from dataflow.plan.rules.push_predicates import filtered
-from dataflow.plan.rules.rewriting import input_columns, offsets
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 

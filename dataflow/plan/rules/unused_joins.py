@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dataflow.plan.expressions import conjunction, conjuncts, renumber, used_columns
 from dataflow.plan.nodes import Block, BlockInput, JoinCondition, Relation
-from dataflow.plan.rules.rewriting import at_most_one, offsets, widths
+from dataflow.plan.rewriting import at_most_one, offsets, widths
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
 

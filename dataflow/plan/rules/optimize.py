@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dataflow.plan.coarser_key import with_coarser_key
 from dataflow.plan.nodes import Relation, View
+from dataflow.plan.rewriting import Rule, as_source, bottom_up
 from dataflow.plan.rules.aggregate_early import aggregate_early
 from dataflow.plan.rules.distribute_unions import distribute_unions
 from dataflow.plan.rules.held_inputs import by_parts, keep_default_rows
@@ -20,7 +21,6 @@ from dataflow.plan.rules.outer_joins import simplify_outer_joins
 from dataflow.plan.rules.prune_columns import prune_view
 from dataflow.plan.rules.push_predicates import push_predicates
 from dataflow.plan.rules.remove_top_aggregate import remove_top_aggregate
-from dataflow.plan.rules.rewriting import Rule, as_source, bottom_up
 from dataflow.plan.rules.simplify_counts import simplify_counts
 from dataflow.plan.rules.spread_constants import spread_constants
 from dataflow.plan.rules.unused_joins import drop_unused_joins
