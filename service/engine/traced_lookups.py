@@ -37,14 +37,16 @@ class TracedLookups:
             span.set_attribute("upquery.rows", len(found.rows))
             return found
 
-    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
+    async def run_round(
+        self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
+    ) -> list[LookupRows | None]:
         if not is_traced():
-            return await self._lookups.run_round(lookups, catalog, most)
+            return await self._lookups.run_round(lookups, catalog, most, stall_s)
         relations = sorted({table_of(lookup.relation) for lookup in lookups})
         keys = sum(len(lookup.keys) for lookup in lookups)
         attributes = {"db.collection.name": ", ".join(relations), "upquery.keys": keys}
         with self._tracing.span("lookups", SpanKind.CLIENT, attributes):
-            return await self._lookups.run_round(lookups, catalog, most)
+            return await self._lookups.run_round(lookups, catalog, most, stall_s)
 
     async def forward(
         self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +24,7 @@ from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 from service.engine.reads.slots import Slots
 from service.engine.upstream import bridge
-from service.engine.upstream.results import STALL_S, UNLIMITED, AnswerSize, LookupRows, UpstreamError
+from service.engine.upstream.results import UNLIMITED, AnswerSize, LookupRows, UpstreamError
 from service.engine.upstream.upstream import Lookups
 from service.protocol.counters import Counters
 
@@ -35,6 +36,10 @@ BREAKING = frozenset({"missing", "denied"})
 ROUND_LOOKUPS = 16
 #: Maximum rows that are expected of a lookup in a round.
 _ROUND_ROWS = 500
+#: Maximum wait, beyond a round trip, for a lookup that others of its round wait for; it is run again alone.
+_STALL_S = 0.1
+#: Growth of the fastest time with each lookup that takes longer.
+_LONGER = 1.02
 
 
 @dataclass(slots=True)
@@ -84,8 +89,10 @@ class LookupTasks:
         self._waiting: dict[LookupId, Lookup] = {}
         self._running: dict[LookupId, _Running] = {}
         self._rounds = 0
-        #: Tables whose lookup was not answered within `STALL_S`, or failed.
+        #: Tables whose lookup was not answered in time, or failed.
         self._slow: set[str] = set()
+        #: The fastest lookups take a round trip.
+        self._trip_s = inf
         self.counts: dict[NodeId, LookupCounts] = {}
         self._of_everything: Callable[[Lookup], None] = self.start
         self._cancel_other: Callable[[LookupId], None] = lambda _: None
@@ -195,7 +202,7 @@ class LookupTasks:
                 await self._room()
                 started_s = perf_counter()
                 self._counters.lookup_rounds += 1
-                found = await self._lookups.run_round(lookups, self._catalog, self._of_keys)
+                found = await self._lookups.run_round(lookups, self._catalog, self._of_keys, self._stall_s)
         except UpstreamError as error:
             log.debug("a round of lookups failed; each runs alone", lookups=len(lookups), reason=str(error))
         except Exception:
@@ -230,10 +237,16 @@ class LookupTasks:
             started_s = perf_counter()
             found = await self._lookups.run(lookup, self._catalog, self._of_keys if lookup.columns else UNLIMITED)
         took_s = perf_counter() - started_s
+        # The way to the database may become longer.
+        self._trip_s = min(took_s, _LONGER * self._trip_s)
         if lookup.columns:
-            (self._slow.discard if took_s < STALL_S else self._slow.add)(table)
+            (self._slow.discard if took_s < self._stall_s else self._slow.add)(table)
         self._count(lookup, len(found.rows), took_s)
         return _done(lookup, found)
+
+    @property
+    def _stall_s(self) -> float:
+        return _STALL_S + self._trip_s
 
     def _count(self, lookup: Lookup, rows: int, took_s: float) -> None:
         self._counters.lookups += 1

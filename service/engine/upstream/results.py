@@ -13,8 +13,6 @@ from dataflow.schema import SqlType
 from dataflow.sizing import sampled_bytes
 from dataflow.types import Row
 
-#: Maximum wait for a lookup that others of its round wait for; it is run again alone.
-STALL_S = 0.1
 #: Column of a result: its name and the OID of its type.
 AnswerColumn = tuple[str, int]
 #: Columns of a result with some of its rows.

@@ -128,9 +128,11 @@ class Lookups(Protocol):
         """Runs a lookup; fails with ``too_large`` as soon as its rows exceed `most`."""
         ...
 
-    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
+    async def run_round(
+        self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
+    ) -> list[LookupRows | None]:
         """Runs lookups on one connection, sent together. The result is None of those to be run alone: they failed,
-        exceed `most`, or were cancelled so that others do not wait for them."""
+        exceed `most`, or were cancelled so that others do not wait for them longer than `stall_s`."""
         ...
 
     async def snapshot(self) -> LookupRows:

@@ -30,7 +30,6 @@ from service.engine.databases.mysql.log_place import PlaceQuestion, VisiblePlace
 from service.engine.databases.mysql.row_decoder import answer_columns, answer_rows, lookup_rows
 from service.engine.databases.mysql.wire import ServerReply
 from service.engine.upstream.results import (
-    STALL_S,
     UNLIMITED,
     AnswerPart,
     AnswerSize,
@@ -71,10 +70,12 @@ class MySqlLookups:
         rows = lookup_rows(read.replies[0], lookup_columns(lookup.relation, catalog))
         return LookupRows(rows, read.snapshot, read.bound, read.bound)
 
-    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
+    async def run_round(
+        self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
+    ) -> list[LookupRows | None]:
         """All at one snapshot; if one fails, none has a result."""
         try:
-            async with asyncio.timeout(STALL_S):
+            async with asyncio.timeout(stall_s):
                 read = await self.read([lookup_statement(lookup, catalog) for lookup in lookups], most=most)
         except (TimeoutError, UpstreamError):
             return [None] * len(lookups)

@@ -42,7 +42,6 @@ from service.engine.databases.postgres.connect import CANCEL_S, PostgresPool
 from service.engine.databases.postgres.open_transactions import UNDECIDED
 from service.engine.databases.postgres.statements import CHUNK_ROWS, PreparedStatements
 from service.engine.upstream.results import (
-    STALL_S,
     UNLIMITED,
     AnswerCount,
     AnswerPart,
@@ -116,8 +115,10 @@ class PostgresLookups:
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
         return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup), most)
 
-    async def run_round(self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize) -> list[LookupRows | None]:
-        """Statements of a table whose first one has not ended after `STALL_S`, since it is locked, are cancelled."""
+    async def run_round(
+        self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
+    ) -> list[LookupRows | None]:
+        """Statements of a table whose first one has not ended after `stall_s`, since it is locked, are cancelled."""
         requests = [
             (
                 _LOOKUP.format(version=VERSION, sql=self._statement(lookup, catalog)),
@@ -130,7 +131,7 @@ class PostgresLookups:
         counts = [AnswerCount(most) for _ in lookups]
         failed: set[int] = set()
         tables = [table_of(lookup.relation) for lookup in lookups]
-        async with self._pool.connection() as connection, _Stalls(connection, tables) as stalls:
+        async with self._pool.connection() as connection, _Stalls(connection, tables, stall_s) as stalls:
             async for at, result in self._statements.pipeline(connection, requests):
                 if result is None:
                     stalls.ended(at)
@@ -315,9 +316,10 @@ class _Stalls:
     A cancellation that comes late may hit the next statement instead.
     """
 
-    def __init__(self, connection: AsyncConnection, tables: Sequence[str]) -> None:
+    def __init__(self, connection: AsyncConnection, tables: Sequence[str], limit_s: float) -> None:
         self._connection = connection
         self._tables = tables
+        self._limit_s = limit_s
         self._running = 0
         self._stalled: set[str] = set()
         self._cancelling: set[asyncio.Task[None]] = set()
@@ -343,7 +345,7 @@ class _Stalls:
     def _restart(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(STALL_S, self._stall)
+        self._timer = asyncio.get_running_loop().call_later(self._limit_s, self._stall)
 
     async def __aenter__(self) -> Self:
         self._restart()

@@ -55,9 +55,9 @@ class PreparedStatements:
     async def pipeline(
         self, connection: AsyncConnection, requests: Sequence[tuple[str, Sequence[str | None]]]
     ) -> AsyncIterator[tuple[int, PGresult | None]]:
-        """Runs statements like `chunks`, all sent before the first result is awaited (libpq's pipeline mode); yields
-        results with the statement's ordinal, and None at the end of each statement. Each is a transaction of its own:
-        if one fails, the others run, and no lock outlives its statement."""
+        """Runs statements like `chunks`, all prepared and sent before the first result is awaited (libpq's pipeline
+        mode); yields results with the statement's ordinal, and None at the end of each statement. Each is a transaction
+        of its own: if one fails, the others run, and no lock outlives its statement."""
         prepared = self._statements_of(connection)
         async for each in prepared.pipeline([(statement, _encoded(values)) for statement, values in requests]):
             yield each
@@ -111,17 +111,20 @@ class _Prepared:
     async def pipeline(
         self, requests: Sequence[tuple[str, Sequence[bytes | None]]]
     ) -> AsyncIterator[tuple[int, PGresult | None]]:
-        names = [await self._name_of(statement) for statement, _ in requests]
-        forgotten: list[str] = []
+        await self._make_room(len(requests))
         self._pgconn.enter_pipeline_mode()
-        for name, (_, parameters) in zip(names, requests, strict=True):
-            self._pgconn.send_query_prepared(name, parameters)
-            self._pgconn.pipeline_sync()
+        prepared_first = [self._send_of_pipeline(statement, parameters) for statement, parameters in requests]
+        forgotten: set[str] = set()
         for ordinal, (statement, _) in enumerate(requests):
+            if prepared_first[ordinal]:
+                async for result in results(self._pgconn):
+                    if result.status == ExecStatus.FATAL_ERROR:
+                        forgotten.add(statement)
+                        yield ordinal, result
             self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
             async for result in results(self._pgconn):
                 if _is_forgotten(result):
-                    forgotten.append(statement)
+                    forgotten.add(statement)
                 yield ordinal, result
             # The synchronization point, which is followed by nothing.
             await _next_result(self._pgconn)
@@ -129,6 +132,16 @@ class _Prepared:
         self._pgconn.exit_pipeline_mode()
         for statement in forgotten:
             await self._forget(statement)
+
+    def _send_of_pipeline(self, statement: str, parameters: Sequence[bytes | None]) -> bool:
+        """Returns whether the statement had to be prepared, which has a result of its own."""
+        new = statement not in self._names
+        if new:
+            self._send_prepare(statement)
+        self._names.move_to_end(statement)
+        self._pgconn.send_query_prepared(self._names[statement], parameters)
+        self._pgconn.pipeline_sync()
+        return new
 
     async def _execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         await self._send(statement, parameters)
@@ -138,19 +151,25 @@ class _Prepared:
         self._pgconn.send_query_prepared(await self._name_of(statement), parameters)
 
     async def _name_of(self, statement: str) -> bytes:
-        name = self._names.get(statement) or await self._prepare(statement)
+        if statement not in self._names:
+            await self._make_room(1)
+            self._send_prepare(statement)
+            try:
+                _checked(await fetch(self._pgconn))
+            except BaseException:
+                del self._names[statement]
+                raise
         self._names.move_to_end(statement)
-        return name
+        return self._names[statement]
 
-    async def _prepare(self, statement: str) -> bytes:
-        while len(self._names) >= KEPT:
+    async def _make_room(self, statements: int) -> None:
+        while self._names and len(self._names) + statements > KEPT:
             await self._forget(next(iter(self._names)))
+
+    def _send_prepare(self, statement: str) -> None:
         self._count += 1
-        name = b"upquery_%d" % self._count
+        name = self._names[statement] = b"upquery_%d" % self._count
         self._pgconn.send_prepare(name, statement.encode())
-        _checked(await fetch(self._pgconn))
-        self._names[statement] = name
-        return name
 
     async def _forget(self, statement: str) -> None:
         name = self._names.pop(statement)

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -18,12 +19,15 @@ from service.ground.errors import ApiError
 from service.protocol.reads import ReadItem
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
+from tests.fixtures.proxy import running_proxy
 from tests.service.engine.running import running, until
 
 TABLES = ("a", "b", "c")
 VIEWS = {table: f"SELECT id, n FROM {table} WHERE id = :id" for table in TABLES}
 FIRST = 1000
 LARGE = 7
+#: Round trip to another continent: longer than a round waits beyond it.
+FAR_S = 0.12
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,25 @@ def test_a_locked_table_holds_up_no_other(upstream: Upstream, tmp_path: Path) ->
             before = runtime.counters.lookup_rounds
             await asyncio.gather(*together(runtime, range(51, 52)))
             assert runtime.counters.lookup_rounds == before + 1
+
+    asyncio.run(scenario())
+
+
+def test_a_database_far_away_has_rounds(upstream: Upstream, tmp_path: Path) -> None:
+    """Replies that are long on their way hold up no round."""
+    url = upstream.database.url
+    port = urlsplit(url).port
+    assert port is not None
+
+    async def scenario() -> None:
+        with running_proxy(port, FAR_S) as proxy:
+            far = replace(upstream.database, url=url.replace(f":{port}", f":{proxy.port}"))
+            async with warmed(replace(upstream, database=far), tmp_path) as runtime:
+                for keys in (range(1, 4), range(4, 7)):
+                    before = runtime.counters.lookup_rounds
+                    await asyncio.gather(*together(runtime, keys))
+                    assert runtime.counters.lookup_rounds == before + 1
+                assert runtime.counters.lookups == 3 * 7
 
     asyncio.run(scenario())
 
