@@ -75,9 +75,9 @@ class MySqlLookups:
     ) -> list[LookupRows | None]:
         """All at one snapshot; if one fails, none has a result."""
         try:
-            async with asyncio.timeout(stall_s):
-                read = await self.read([lookup_statement(lookup, catalog) for lookup in lookups], most=most)
-        except (TimeoutError, UpstreamError):
+            statements = [lookup_statement(lookup, catalog) for lookup in lookups]
+            read = await self.read(statements, most=most, limit_s=stall_s)
+        except UpstreamError:
             return [None] * len(lookups)
         found = zip(lookups, read.replies, strict=True)
         rows = [lookup_rows(reply, lookup_columns(lookup.relation, catalog)) for lookup, reply in found]
@@ -138,14 +138,22 @@ class MySqlLookups:
                 yield answer_columns(reply.columns), answer_rows(reply)
 
     async def read(
-        self, statements: Sequence[str], *, compared: bool = False, most: AnswerSize = UNLIMITED
+        self,
+        statements: Sequence[str],
+        *,
+        compared: bool = False,
+        most: AnswerSize = UNLIMITED,
+        limit_s: float | None = None,
     ) -> SnapshotReplies:
-        """Runs statements at one snapshot, `compared` if other snapshots are compared with it. Raises UpstreamError."""
+        """Runs statements at one snapshot, `compared` if other snapshots are compared with it. Raises UpstreamError,
+        also if a server that is connected does not answer within `limit_s`."""
         for _ in range(_TRIES):
             self.statements += 1 + len(statements)
             async with self._pool.connection() as wire:
                 question = self._question(compared)
-                found, snapshot, bound = question.answer(await wire.ask(*question.statements(statements), most=most))
+                async with asyncio.timeout(limit_s):
+                    replies = await wire.ask(*question.statements(statements), most=most)
+                found, snapshot, bound = question.answer(replies)
             if snapshot is not None:
                 return SnapshotReplies(found, snapshot, bound)
         raise UpstreamError("failed", "The server reported inconsistent binary-log positions.", retryable=True)
