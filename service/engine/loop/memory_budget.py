@@ -48,9 +48,11 @@ MARGIN = 0.1
 MARGIN_BYTES = 16 << 20
 #: Fraction of the budget that is always usable, whatever the kernel's count.
 _LEAST = 0.7
-#: Interval between checks without additions, and minimum interval between checks.
+#: Interval between checks without additions, and minimum interval between checks: while use is below `_NEAR` of the
+#: limit, and then. A check costs about as much as a miss.
 PERIOD_S = 0.5
-_LOOK_S = 0.005
+_FAR_LOOK_S, _LOOK_S = 0.05, 0.005
+_NEAR = 0.8
 _MAX_SLICE_KEYS = 2048
 
 
@@ -196,9 +198,9 @@ class MemoryBudget:
         now = perf_counter()
         if now < self._look_at:
             return
-        self._look_at = now + _LOOK_S
         self._heed_file_system()
         used = self.used_bytes
+        self._look_at = now + (_LOOK_S if used > self.limit_bytes * _NEAR else _FAR_LOOK_S)
         if used <= self.limit_bytes:
             return
         self._over.set()
