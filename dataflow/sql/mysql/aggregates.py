@@ -133,7 +133,7 @@ def _documents(written: WrittenCall, binder: Binder) -> AggregateCall:
     nodes = written.arguments or ()
     if len(nodes) != count or written.distinct or written.filter is not None or (written.order and count > 1):
         raise UnsupportedQuery(f"This {shown} is not kept up to date.")
-    name, *others = [documents.element(shown, binder.bind(node)) for node in nodes]
+    name, *others = documents.elements(shown, [binder.bind(node) for node in nodes])
     if others:
         name = texts.printed_text(shown, name, binder.text)
     if not used_columns(name):

@@ -117,7 +117,23 @@ def value(binder: Binder, node: Any) -> Scalar:
 # --- documents of values ----------------------------------------------------------------------------------------------
 
 
-def element(what: str, part: Scalar) -> Scalar:
+def elements(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
+    """Values that become those of one document. The server does not mix two binary collations of a character set."""
+    found = [_element(what, part) for part in parts]
+    binary = set[str]().union(*map(_binary_collations, found))
+    if len({collation.partition("_")[0] for collation in binary}) < len(binary):
+        raise UnsupportedQuery(f"{what} of texts of {' and '.join(sorted(binary))} fails.")
+    return found
+
+
+def _binary_collations(part: Scalar) -> set[str]:
+    """The binary collations of the texts that a document is made of."""
+    if isinstance(part, Call) and part.type == BUILT:
+        return set[str]().union(*map(_binary_collations, part.arguments))
+    return {part.type.collation} if part.type.is_string and part.type.collation.endswith("_bin") else set()
+
+
+def _element(what: str, part: Scalar) -> Scalar:
     """A value that becomes one of a document. Conditions are numbers or booleans there by the server's plan."""
     part = values.refuse_printed(part, what)
     sql_type = part.type
@@ -136,17 +152,17 @@ def element(what: str, part: Scalar) -> Scalar:
 
 
 def _array(parts: Sequence[Scalar], _: SqlType) -> Scalar:
-    return Call("JSON_ARRAY", tuple(element("JSON_ARRAY", part) for part in parts), BUILT)
+    return Call("JSON_ARRAY", tuple(elements("JSON_ARRAY", parts)), BUILT)
 
 
 def _object(parts: Sequence[Scalar], _: SqlType) -> Scalar:
     arguments: list[Scalar] = []
     if len(parts) % 2:
         raise UnsupportedQuery("JSON_OBJECT takes names and values in turn.")
-    for name, part in zip(parts[::2], parts[1::2], strict=True):
+    for name, part in zip(parts[::2], elements("JSON_OBJECT", parts[1::2]), strict=True):
         if not isinstance(name, Literal) or name.type != UNKNOWN or name.value is None:
             raise UnsupportedQuery("JSON_OBJECT with names that are no constant texts is not on the list.")
-        arguments += [functions.typed(name, values.STRING), element("JSON_OBJECT", part)]
+        arguments += [functions.typed(name, values.STRING), part]
     return Call("JSON_OBJECT", tuple(arguments), BUILT)
 
 
@@ -176,4 +192,4 @@ DOCUMENTS: dict[str, tuple[int, int, texts.Compute]] = {
     "json_object": (0, 100, _object),
 }
 
-__all__ = ["BUILT", "DOCUMENTS", "check_server", "element", "value"]
+__all__ = ["BUILT", "DOCUMENTS", "check_server", "elements", "value"]
