@@ -17,6 +17,7 @@ from service.protocol.engine_requests import (
     CancelRequest,
     Changed,
     CheckpointRequest,
+    FillRequest,
     ForwardRequest,
     PinRequest,
     QueryRequest,
@@ -33,7 +34,7 @@ from service.protocol.engine_requests import (
     result_of,
 )
 from service.protocol.frames import read_frame, write_frame
-from service.protocol.reads import ReadItem, ReadReply
+from service.protocol.reads import ReadItem, ReadReply, StoredReply
 
 R = TypeVar("R")
 
@@ -137,7 +138,7 @@ class _Connection:
                 if self._listener is not None:
                     changed: Changed = codec_of(Changed).read(body)
                     self._listener.changed(changed.topics, changed.position)
-            case ReplyKind.RESULT | ReplyKind.ROWS | ReplyKind.PROBLEM | ReplyKind.PART:
+            case ReplyKind.RESULT | ReplyKind.ROWS | ReplyKind.STORED | ReplyKind.PROBLEM | ReplyKind.PART:
                 future = self._waiting.get(number)
                 if future is not None and not future.done():
                     future.set_result((kind, body))
@@ -207,6 +208,10 @@ class EngineClient:
         """Do not follow a topic any more."""
         if self._connection is not None and not self._connection.closed:
             self._connection.send(message_frame(UnpinRequest(topic)))
+
+    async def fill(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply | StoredReply:
+        """ApiError ``read_timeout`` after `timeout_s`."""
+        return await self._ask(FillRequest(list(items)), timeout_s, _no_answer(timeout_s))
 
     async def read(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
         """ApiError ``read_timeout`` after `timeout_s`."""

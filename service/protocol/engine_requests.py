@@ -23,7 +23,7 @@ from service.protocol.adhoc import Match
 from service.protocol.codec import Codec, Request, codec_of, reply_codec_of
 from service.protocol.counters import ReadCounters, SubscriptionCounts, WorkerCounts
 from service.protocol.frames import error_fields, error_of
-from service.protocol.reads import ReadItem, ReadReply
+from service.protocol.reads import ReadItem, ReadReply, StoredReply
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -42,6 +42,16 @@ class EngineCall(Request[R_co]):
 
     @abstractmethod
     async def perform(self, engine: "EngineService") -> R_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FillRequest(EngineCall[ReadReply | StoredReply]):
+    """Fills what is missing; answers all items, at one version, if they are not stored."""
+
+    items: list[ReadItem]
+
+    async def perform(self, engine: "EngineService") -> ReadReply | StoredReply:
+        return await engine.fill(self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,8 @@ class Report:
 
 
 WorkerMessage = (
-    ReadRequest
+    FillRequest
+    | ReadRequest
     | ForwardRequest
     | QueryRequest
     | ReachRequest
@@ -186,6 +197,10 @@ class EngineService(Protocol):
     Each call runs as its own task; it is cancelled when the worker has gone or no longer waits. An `ApiError` that a
     call raises reaches the worker's client as it is; any other exception is logged and becomes ``internal_error``.
     """
+
+    async def fill(self, items: Sequence[ReadItem]) -> ReadReply | StoredReply:
+        """Fill what is missing; then all items were stored at one version. Otherwise answer them, as `read`."""
+        ...
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Fill what is missing and answer all items in one step, at one version."""
@@ -237,6 +252,8 @@ class ReplyKind(StrEnum):
     RESULT = "result"
     #: A `ReadReply`.
     ROWS = "rows"
+    #: A `StoredReply`, as the digits of its position.
+    STORED = "stored"
     #: An `ApiError`.
     PROBLEM = "problem"
     #: A part of the rows of a `StreamRequest`.
@@ -296,6 +313,8 @@ def result_frame(request: Request[R], number: int, result: R) -> bytes:
     """The frame of a reply."""
     if isinstance(result, ReadReply):
         return reply_frame(ReplyKind.ROWS, number, result.to_bytes())
+    if isinstance(result, StoredReply):
+        return reply_frame(ReplyKind.STORED, number, b"%d" % result.position)
     return reply_frame(ReplyKind.RESULT, number, reply_codec_of(request).write(result))
 
 
@@ -318,6 +337,8 @@ def result_of(request: Request[R], kind: ReplyKind, body: bytes) -> R:
     result: Any
     if kind is ReplyKind.ROWS:
         result = ReadReply.of(body)
+    elif kind is ReplyKind.STORED:
+        result = StoredReply(int(body))
     elif kind is ReplyKind.PROBLEM:
         raise error_of(orjson.loads(body))
     else:

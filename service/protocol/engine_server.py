@@ -16,6 +16,7 @@ from service.protocol.engine_requests import (
     Changed,
     EngineCall,
     EngineService,
+    FillRequest,
     FollowedTopics,
     ForwardRequest,
     PinRequest,
@@ -163,7 +164,9 @@ class _Worker:
 
 
 def _views_of(request: EngineCall[Any] | StreamRequest) -> list[str]:
-    return sorted({item.view for item in request.items}) if isinstance(request, ReadRequest | ForwardRequest) else []
+    if isinstance(request, FillRequest | ReadRequest | ForwardRequest):
+        return sorted({item.view for item in request.items})
+    return []
 
 
 class _Notices:

@@ -43,6 +43,14 @@ class AnswerSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredReply:
+    """The answers to all items of a request are in the leaf store, as committed at `position`: the worker reads them
+    there. By then a key may have changed, or may have been evicted."""
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class ReadReply:
     """Answers to all items of a request, all exact at `position`, if their source has a version (see `LeafState` for
     `at_ms`)."""

@@ -4,8 +4,8 @@
 a task, which finds the work done so far in the scope. Wrappers of an application (`DirectApp`) see the reply when it
 completes.
 
-Only gateways defer responses (`service.gateway.relaying`); the access log and traces, which only workers have, do not
-see them.
+Gateways defer reads (`service.gateway.relaying`), workers misses (`service.worker.routes.hot`). The access log, and
+traces of sampled requests, leave deferred responses to a task.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,9 @@ from service.web.messages import Receive, Reply, Scope, Send
 
 #: Scope key of the time, by `time.perf_counter`, at which a request began that is served by a task after all.
 BEGAN_AT = "upquery.began_at"
+#: Interval at which the token of a request that is served by a task is checked again (`service.web.auth.guard`). No
+#: other response with access control is deferred for longer.
+WATCH_S = 5.0
 Done = Callable[[Reply | None], None]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 import structlog
 
-from service.web.deferred import BEGAN_AT, DirectApp
-from service.web.messages import Headers, Receive, Scope, Send
+from service.web.deferred import BEGAN_AT, DeferredReply, DirectApp
+from service.web.messages import Headers, Receive, Reply, Scope, Send
 
 _ID = re.compile(rb"[\w.:/+=-]{1,128}", re.ASCII)
 _HEADER = b"x-request-id"
@@ -29,9 +29,30 @@ class RequestLog:
     def __init__(self, app: DirectApp, slow_ms: float) -> None:
         self._app = app
         self._slow_s = slow_ms / 1000
-        #: Immediate and deferred answers are passed: none of them failed or was slow.
         self.reads_body = app.reads_body
-        self.answer = app.answer
+        self._answer = app.answer
+
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
+        """Return the immediate response, or the deferred one, which is logged when it comes."""
+        reply = self._answer(scope, body)
+        if not isinstance(reply, DeferredReply):
+            return reply
+        started = time.perf_counter()
+        return reply.mapped(lambda came: None if came is None else self._logged(scope, came, started))
+
+    def _logged(self, scope: Scope, reply: Reply, started: float) -> Reply:
+        line = self._line(scope, reply.status, started)
+        if line is None:
+            return reply
+        _write(line, reply.body)
+        return reply._replace(headers=[*reply.headers, (_HEADER, line["request_id"].encode())])
+
+    def _line(self, scope: Scope, status: int, started: float) -> dict[str, Any] | None:
+        """Return the line of a response that failed or was slow; None for others."""
+        took_s = time.perf_counter() - started
+        if status >= 500 or (took_s > self._slow_s and not _waits(scope)):
+            return _line(scope, status, took_s)
+        return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -43,9 +64,8 @@ class RequestLog:
         async def sending(message: MutableMapping[str, Any]) -> None:
             nonlocal line
             if message["type"] == "http.response.start":
-                took_s = time.perf_counter() - started
-                if message["status"] >= 500 or (took_s > self._slow_s and not _waits(scope)):
-                    line = _line(scope, message["status"], took_s)
+                line = self._line(scope, message["status"], started)
+                if line is not None:
                     named = (_HEADER, line["request_id"].encode())
                     message = {**message, "headers": [*message.get("headers", ()), named]}
             elif line is not None:

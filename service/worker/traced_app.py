@@ -45,6 +45,8 @@ class TracedApp:
         reply = self._answer(scope, body)
         if not isinstance(reply, Reply):
             scope[_DECIDED] = begun
+            # A span of a response that comes later is made by a task.
+            reply = reply if begun is None else None
         elif begun is not None:
             span = self._span(scope, begun)
             _answered(span, reply.status, reply.headers)

@@ -116,7 +116,7 @@ def test_what_a_worker_counts(service: RunningService) -> None:
     assert re.search(
         r'^upquery_http_problems_total\{code="parameter_unknown",worker="0"\} [1-9]', metrics, re.MULTILINE
     )
-    assert re.search(r'^upquery_wire_requests_total\{operation="read",worker="0"\} [1-9]', metrics, re.MULTILINE)
+    assert re.search(r'^upquery_wire_requests_total\{operation="fill",worker="0"\} [1-9]', metrics, re.MULTILINE)
 
 
 def logged(directory: Path) -> list[dict[str, Any]]:
@@ -149,8 +149,8 @@ def test_a_request_is_followed_through_the_engine_to_its_lookups(service: Runnin
     assert service.read("votes", headers={"traceparent": parent}, id=5).status_code == 200
     spans: list[ReceivedSpan] = until(lambda: _complete(receiver.of(TRACE)))
     by_name = {span.name: span for span in spans}
-    request, question = by_name["GET /v1/views/{view}"], by_name["ask engine read"]
-    read, lookups = by_name["engine read"], [span for span in spans if span.name.startswith("lookup ")]
+    request, question = by_name["GET /v1/views/{view}"], by_name["ask engine fill"]
+    read, lookups = by_name["engine fill"], [span for span in spans if span.name.startswith("lookup ")]
     assert (request.process, request.parent) == ("worker-0", "b7ad6b7169203331")
     assert (question.process, question.parent) == ("worker-0", request.id)
     assert (read.process, read.parent) == ("engine", question.id)

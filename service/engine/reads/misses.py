@@ -2,9 +2,11 @@
 
 A read of the first rows of a key requests about that many from the engine. If they do not suffice when the engine
 answers (the answer filters rows, or ties remain), the read is repeated for more rows, and finally for the whole key.
+The worker reads stored answers itself: the reply has their rows only if it asks for them, because it did not find them
+any more.
 
 Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never reused, across all
-engines of this process; all answers of a read come from one transaction of the leaf store.
+engines of this process; all answers in a reply come from one transaction of the leaf store.
 
 Not here: filling (`dataflow.engine`); frames (`service.protocol.engine_requests`).
 """
@@ -41,7 +43,7 @@ from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.request import LeafRequest, request_of
 from service.leaf_store.writer import LeafWriter
 from service.protocol.counters import Counters
-from service.protocol.reads import AnswerSource, ReadItem, ReadReply
+from service.protocol.reads import AnswerSource, ReadItem, ReadReply, StoredReply
 
 log = structlog.get_logger()
 
@@ -60,7 +62,9 @@ class PendingRead:
     views: list[InstalledView]
     requests: list[LeafRequest]
     #: Its result is None if an answer cannot be computed: the database would fail, too.
-    reply: asyncio.Future[ReadReply | None]
+    reply: asyncio.Future[ReadReply | StoredReply | None]
+    #: Whether the reply has rows that are stored.
+    with_rows: bool
     #: Id used by the engine; each repetition has a new one.
     id: ReadId
     rounds: int = 0
@@ -110,9 +114,18 @@ class Misses:
     def pending(self) -> int:
         return len(self._pending)
 
+    async def fill(self, items: Sequence[ReadItem]) -> ReadReply | StoredReply:
+        """Does as `read`, without the rows if they are stored. Raises `ApiError`."""
+        return await self._answered(items, with_rows=False)
+
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Fills missing keys and returns all answers at one position. Without a stream, and while one of the views is
         outdated, the upstream answers instead of the store. Raises `ApiError`."""
+        reply = await self._answered(items, with_rows=True)
+        assert isinstance(reply, ReadReply)
+        return reply
+
+    async def _answered(self, items: Sequence[ReadItem], *, with_rows: bool) -> ReadReply | StoredReply:
         for last in (False, False, True):
             if self._dispatcher.running:
                 await self._room()
@@ -121,7 +134,8 @@ class Misses:
             views = [self.readable(item) for item in items]
             statuses = [view.status for view in views]
             try:
-                reply = None if self._bypasses_engine(views) else await self._filled(items, views)
+                bypasses = self._bypasses_engine(views)
+                reply = None if bypasses else await self._filled(items, views, with_rows=with_rows)
                 return await self._current(items) if reply is None else reply
             except ApiError:
                 # A view that was planned again meanwhile is read again under its new plan.
@@ -163,12 +177,15 @@ class Misses:
         registered = self._registry.views.get(name)
         return registered is not None and registered.status is Status.OUTDATED
 
-    async def _filled(self, items: Sequence[ReadItem], views: list[InstalledView]) -> ReadReply | None:
+    async def _filled(
+        self, items: Sequence[ReadItem], views: list[InstalledView], *, with_rows: bool
+    ) -> ReadReply | StoredReply | None:
         """Has the engine fill missing keys. None if an answer cannot be computed of them. Raises `ApiError`."""
         started_s = perf_counter()
         try:
             requests = self._requests(views, items)
-            pending = PendingRead(items, views, requests, asyncio.get_running_loop().create_future(), self._next_id())
+            future = asyncio.get_running_loop().create_future()
+            pending = PendingRead(items, views, requests, future, with_rows, self._next_id())
             keys = self._keys(pending, range(len(items)))
         except ValueError:
             raise _bad_token() from None
@@ -192,8 +209,8 @@ class Misses:
             self._pending.pop(pending.id, None)
             if pending.found is not None:
                 pending.found.cancel()
-            # The error's traceback references this frame: remove the reference from the frame to the error.
-            del pending
+            # The error's traceback references this frame: remove the references from the frame to the error.
+            del pending, future
 
     async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
         """Returns all answers from the upstream's current state, with or without a stream. Their snapshot includes
@@ -305,6 +322,10 @@ class Misses:
         pending = self._pending.get(effect.read)
         if pending is None or pending.reply.done():
             return
+        if not pending.with_rows and all(map(self._is_complete, pending.views, pending.items)):
+            self._counters.reads_answered += 1
+            pending.reply.set_result(StoredReply(self._dispatcher.position))
+            return
         reads = [(v.id, i.values, i.window) for v, i in zip(pending.views, pending.items, strict=True)]
         answers, state = self._leaf.reader.read(reads)
         missing = [i for i, answer in enumerate(answers) if answer is None]
@@ -322,7 +343,13 @@ class Misses:
         for view, item, request, answer in reads_of:
             self._cutting.read(self._leaf.info(view.id), item.values, request, answer)
         self._counters.reads_answered += 1
-        pending.reply.set_result(ReadReply(complete, state.position, state.at_ms))
+        reply = ReadReply(complete, state.position, state.at_ms)
+        pending.reply.set_result(reply if pending.with_rows else StoredReply(state.position))
+
+    def _is_complete(self, view: InstalledView, item: ReadItem) -> bool:
+        """True if a covered key is all that a read needs: it has all rows, and no other key is read by now."""
+        info = self._leaf.info(view.id)
+        return item.window is None and info.one_key and not info.storage
 
     def _ask_again(self, pending: PendingRead, missing: list[int]) -> None:
         """Repeats the read, since these items had too few rows. The last round requests whole keys of all items."""

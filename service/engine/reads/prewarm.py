@@ -30,7 +30,7 @@ from service.ground.backoff import Backoff
 from service.ground.errors import ApiError
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.writer import LeafWriter
-from service.protocol.reads import AnswerSource, ReadItem
+from service.protocol.reads import AnswerSource, ReadItem, StoredReply
 from service.web.arguments import Arguments
 
 log = structlog.get_logger()
@@ -174,14 +174,15 @@ class Prewarm:
         waits = Backoff()
         for left in reversed(range(tries)):
             try:
-                reply = await self._reads.read(items)
+                reply = await self._reads.fill(items)
             except ApiError as error:
                 if error.code in _OF_A_KEY and not error.retryable:
                     break
                 if not (error.retryable and left):
                     raise
             else:
-                if reply.source not in (AnswerSource.FORWARDED, AnswerSource.CURRENT) or self._forwards(items[0]):
+                filled = isinstance(reply, StoredReply) or reply.source is AnswerSource.UNSTORED
+                if filled or self._forwards(items[0]):
                     filling.filled += len(items)
                     return
             if left:

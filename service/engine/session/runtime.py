@@ -65,7 +65,7 @@ from service.leaf_store.writer import LeafWriter
 from service.protocol.adhoc import Match
 from service.protocol.counters import Counters
 from service.protocol.engine_requests import Report, Tell
-from service.protocol.reads import ReadItem, ReadReply
+from service.protocol.reads import ReadItem, ReadReply, StoredReply
 from service.settings.sections import UpstreamSettings, ViewSettings
 from service.settings.stack import Settings
 from service.sharding.homes import ALONE, Shard
@@ -364,6 +364,10 @@ class Runtime:
             self._session.engine_failed(event)
 
     # Requests of workers
+
+    async def fill(self, items: Sequence[ReadItem]) -> ReadReply | StoredReply:
+        """Computes the missing keys; answers all items, at one version, if they are not stored."""
+        return await self.reads.fill(items)
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Computes the missing keys and answers all items at one version."""

@@ -13,12 +13,10 @@ from typing import Any
 
 from service.ground.errors import ApiError
 from service.web.auth.authority import Authority
-from service.web.deferred import DeferredReply, DirectApp
+from service.web.deferred import WATCH_S, DeferredReply, DirectApp
 from service.web.messages import App, Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.web.principal import SCOPE_KEY, Principal, Right
 
-#: Interval at which the token of a running request is checked again.
-_WATCH_S = 5.0
 _POLICY_VIOLATION = 1008
 
 
@@ -89,7 +87,7 @@ async def _while_valid(app: App, authority: Authority, scope: Scope, receive: Re
         await send(message)
 
     limit = asyncio.timeout(None)
-    handle = loop.call_later(_WATCH_S, lambda: watching.append(loop.create_task(_watch(authority, scope, limit))))
+    handle = loop.call_later(WATCH_S, lambda: watching.append(loop.create_task(_watch(authority, scope, limit))))
     try:
         async with limit:
             await app(scope, receive, noted)
@@ -114,7 +112,7 @@ async def _watch(authority: Authority, scope: Scope, limit: asyncio.Timeout) -> 
         if not valid:
             limit.reschedule(asyncio.get_running_loop().time())
             return
-        await asyncio.sleep(_WATCH_S)
+        await asyncio.sleep(WATCH_S)
 
 
 async def _end(scope: Scope, send: Send, started: bool) -> None:

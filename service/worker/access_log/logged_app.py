@@ -7,7 +7,7 @@ import time
 from collections.abc import MutableMapping
 from typing import Any
 
-from service.web.deferred import DeferredReply, DirectApp
+from service.web.deferred import DirectApp
 from service.web.messages import Receive, Reply, Scope, Send
 from service.worker.access_log.log import AccessLog
 from service.worker.reads.notes import NOTED, Noted
@@ -28,26 +28,29 @@ class LoggedApp:
         self.reads_body = app.reads_body
         self.log = log
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+        """Return the immediate response. Deferred ones are left to a task, in whose context their reads are noted."""
         started = _now_ns()
         if body is not None:
             return self._batch(scope, body, started)
         reply = self._answer(scope, None)
-        if isinstance(reply, Reply):
-            rows_bytes = reply.body.rfind(_BEHIND_ROWS) + 1 - _BEFORE_ROWS if reply.status == 200 else None
-            took = _now_ns() - started
-            self.log.hit(started, took, scope["raw_path"], scope["query_string"], reply.status, rows_bytes)
+        if not isinstance(reply, Reply):
+            return None
+        rows_bytes = reply.body.rfind(_BEHIND_ROWS) + 1 - _BEFORE_ROWS if reply.status == 200 else None
+        took = _now_ns() - started
+        self.log.hit(started, took, scope["raw_path"], scope["query_string"], reply.status, rows_bytes)
         return reply
 
-    def _batch(self, scope: Scope, body: bytes, started: int) -> Reply | DeferredReply | None:
+    def _batch(self, scope: Scope, body: bytes, started: int) -> Reply | None:
         noted = Noted()
         token = NOTED.set(noted)
         try:
             reply = self._answer(scope, body)
         finally:
             NOTED.reset(token)
-        if isinstance(reply, Reply):
-            self.log.request(started, _now_ns() - started, reply.status, noted)
+        if not isinstance(reply, Reply):
+            return None
+        self.log.request(started, _now_ns() - started, reply.status, noted)
         return reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

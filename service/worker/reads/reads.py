@@ -1,6 +1,11 @@
 """Reads of a worker: from the leaf store, and misses from the engine; all paths but the hot one.
 
-*Invariants*: all answers of one call are exact at one version. Without an engine, covered keys are still answered.
+*Theory*: the engine fills missing keys and replies that they are stored; then all answers are read in one transaction.
+Until then a key may change or be evicted. A read of a later commit is as right, since each commit has all views at one
+version; a hole is asked for once more, with its rows in the reply, which nothing can take away.
+
+*Invariants*: all answers of one call are exact at one version, not before that of the engine's reply. Without an
+engine, covered keys are still answered.
 """
 
 import asyncio
@@ -24,7 +29,7 @@ from service.leaf_store.serving_options import OnLag
 from service.leaf_store.transaction import LeafTransaction
 from service.protocol.counters import ReadCounters
 from service.protocol.engine_client import EngineClient
-from service.protocol.reads import AnswerSource, ReadItem, ReadReply
+from service.protocol.reads import AnswerSource, ReadItem, ReadReply, StoredReply
 from service.settings.sections import HttpSettings
 from service.web.arguments import Arguments
 from service.web.messages import CACHE_CONTROL, PRIVATE
@@ -36,7 +41,7 @@ from service.worker.reads.notes import NOTED, note_stored
 from service.worker.reads.stale import ReadKey, StaleAnswers
 from service.worker.reads.touches import Touches
 
-_Ask = Callable[[Sequence[ReadItem], float], Awaitable[ReadReply]]
+_Ask = Callable[[Sequence[ReadItem], float], Awaitable[ReadReply | StoredReply]]
 
 
 def _now_ms() -> int:
@@ -189,28 +194,35 @@ class Reads:
         return ApiError("view_not_found", f"View {name[:80]!r} does not exist.", hint)
 
     async def serve(
-        self, wanted: Sequence[WantedRead], wait_s: float | None = None, minimum: Position | None = None
+        self,
+        wanted: Sequence[WantedRead],
+        wait_s: float | None = None,
+        minimum: Position | None = None,
+        *,
+        missed: bool = False,
     ) -> Answers:
-        """Read with the views' handling of outdated answers; `minimum`: the version that was waited for. Raises
-        ApiError."""
+        """Read with the views' handling of outdated answers; `minimum`: the version that was waited for; `missed`: as
+        of `read`. Raises ApiError."""
         noted = NOTED.get()
         if noted is None:
-            return await self._serve(wanted, wait_s, minimum)
+            return await self._serve(wanted, wait_s, minimum, missed=missed)
         asked = [(w.view.info, w.values) for w in wanted]
         try:
-            answers = await self._serve(wanted, wait_s, minimum)
+            answers = await self._serve(wanted, wait_s, minimum, missed=missed)
         except ApiError:
             noted.failed(asked)
             raise
         noted.answered(asked, answers.answers, None if answers.hit else answers.source)
         return answers
 
-    async def _serve(self, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None) -> Answers:
+    async def _serve(
+        self, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None, *, missed: bool
+    ) -> Answers:
         lag = self._lag(wanted)
         if lag is OnLag.FORWARD:
             for w in wanted:
                 w.view.counters.misses += 1
-            return await self._ask(wanted, self._limit_s(wait_s), partial(self._engine.forward, minimum=minimum))
+            return await self._ask_rows(wanted, self._limit_s(wait_s), partial(self._engine.forward, minimum=minimum))
         if lag is OnLag.WAIT:
             asked_ms = _now_ms()
             await self._catch_up(self._limit_s(wait_s))
@@ -218,7 +230,7 @@ class Reads:
             return replace(answers, at_ms=max(asked_ms, answers.at_ms))
         if len(wanted) == 1 and wanted[0].view.stale_ms:
             return await self._read_or_stale(wanted[0], wait_s, minimum or 0)
-        return await self.read(wanted, wait_s)
+        return await self.read(wanted, wait_s, missed=missed)
 
     def _lag(self, wanted: Sequence[WantedRead]) -> OnLag:
         state = self.reader.state() if any(w.view.max_lag_ms is not None for w in wanted) else None
@@ -251,9 +263,13 @@ class Reads:
         finally:
             del self._refilling[asked]
 
-    async def read(self, wanted: Sequence[WantedRead], wait_s: float | None = None) -> Answers:
-        """Return the answers, in order, at one version. `wait_s`: the client's time limit. Raises ApiError."""
-        found, state = self._look(wanted, await self._ahead(wanted))
+    async def read(self, wanted: Sequence[WantedRead], wait_s: float | None = None, *, missed: bool = False) -> Answers:
+        """Return the answers, in order, at one version. `wait_s`: the client's time limit; `missed`: the leaf store
+        was just seen to have none of them. Raises ApiError."""
+        found: Sequence[StoredAnswer | None] = [None] * len(wanted)
+        state = None
+        if not missed:
+            found, state = await self._look_ahead(wanted)
         note_stored(found)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
@@ -285,41 +301,40 @@ class Reads:
     ) -> tuple[list[StoredAnswer | None], LeafState | None]:
         return self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted], ahead)
 
-    async def _ahead(self, wanted: Sequence[WantedRead]) -> Ahead:
+    async def _look_ahead(self, wanted: Sequence[WantedRead]) -> tuple[list[StoredAnswer | None], LeafState | None]:
+        """Do as `_look`, with the rows of large keys read ahead."""
         whole = [w for w in wanted if w.window is None and w.view.info.whole and not w.view.info.cut]
         names = [name for w in whole for name in names_of(w.view.info, w.values)]
-        return await self._large.read(self.reader.begin, names)
+        return self._look(wanted, await self._large.read(self.reader.begin, names))
 
     async def _fill(
         self, wanted: Sequence[WantedRead], found: Sequence[StoredAnswer | None], limit_s: float
     ) -> Answers:
         """Let the engine fill the missing keys, then read all of them at the version of that time."""
         missing = [w for w, answer in zip(wanted, found, strict=True) if answer is None]
-        filled = await self._ask(missing, limit_s)
-        if len(missing) == len(wanted):
+        _refuse_building(missing)
+        until_s = time.monotonic() + limit_s
+        filled = await self._ask(missing, limit_s, self._engine.fill)
+        if isinstance(filled, Answers) and len(missing) == len(wanted):
             return filled
-        again, state = self._look(wanted)
+        again, state = await self._look_ahead(wanted)
         if state is not None:
-            # Fallback answers are not stored, and are exact only at their own version.
-            same = filled.source.has_version and state.position == filled.position
-            late = iter(filled.answers if same else ())
-            own = [next(late, None) if answer is None else None for answer in found]
+            own = _unstored(filled, found, state.position)
             answers = [answer for new, mine in zip(again, own, strict=True) if (answer := new or mine) is not None]
-            if len(answers) == len(wanted):
-                return Answers(answers, state.position, state.at_ms, hit=False, source=filled.source)
-        return await self._ask(wanted, limit_s)
+            is_new = state.position >= filled.position
+            if len(answers) == len(wanted) and is_new:
+                source = filled.source if isinstance(filled, Answers) else AnswerSource.STORED
+                return Answers(answers, state.position, state.at_ms, hit=False, source=source)
+        return await self._ask_rows(wanted, max(0.0, until_s - time.monotonic()), self._engine.read)
 
-    async def _ask(self, wanted: Sequence[WantedRead], limit_s: float, how: _Ask | None = None) -> Answers:
-        """Return the engine's answers of all reads, at one version."""
-        for w in wanted:
-            if how is None and w.view.info.status == "building" and not w.view.info.serving.forwards:
-                progress = w.view.info.reason
-                raise ApiError(
-                    "view_building",
-                    f"View {w.view.info.name!r} is being built{': ' + without_stop(progress) if progress else ''}.",
-                    "Try again in a moment.",
-                    members={"progress": progress},
-                )
+    async def _ask_rows(self, wanted: Sequence[WantedRead], limit_s: float, how: _Ask) -> Answers:
+        """Do as `_ask`, if the replies have rows."""
+        answers = await self._ask(wanted, limit_s, how)
+        assert isinstance(answers, Answers)
+        return answers
+
+    async def _ask(self, wanted: Sequence[WantedRead], limit_s: float, how: _Ask) -> Answers | StoredReply:
+        """Return the engine's answers of all reads, at one version, or where they are."""
         asked = [ReadItem(w.view.info.name, w.values, w.window, w.view.info.id) for w in wanted]
         # Answers without a matching row usually do not depend on the engine's state.
         depend = [
@@ -329,7 +344,9 @@ class Reads:
         ]
         items = list(dict.fromkeys(depend))
         with self.waiting:
-            reply = await (how or self._engine.read)(items, limit_s)
+            reply = await how(items, limit_s)
+        if isinstance(reply, StoredReply):
+            return reply
         filled = dict(zip(items, reply.answers, strict=True))
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
         return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)
@@ -379,3 +396,23 @@ class Reads:
     async def checkpoint(self) -> Position:
         with self.waiting:
             return await self._engine.checkpoint(self.limits.read_timeout_s)
+
+
+def _refuse_building(wanted: Iterable[WantedRead]) -> None:
+    """Raises ApiError(view_building) for reads of a view that is being loaded and does not forward them."""
+    for w in wanted:
+        info = w.view.info
+        if info.status == "building" and not info.serving.forwards:
+            progress = f": {without_stop(info.reason)}" if info.reason else ""
+            detail = f"View {info.name!r} is being built{progress}."
+            raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": info.reason})
+
+
+def _unstored(
+    filled: Answers | StoredReply, found: Sequence[StoredAnswer | None], position: Position
+) -> list[StoredAnswer | None]:
+    """Return the answers that the engine did not store, in the places of the holes in `found`, if they are exact at
+    `position`: they are at no version but their own."""
+    own = filled.answers if isinstance(filled, Answers) and filled.source.has_version else []
+    late = iter(own if filled.position == position else ())
+    return [next(late, None) if answer is None else None for answer in found]

@@ -54,10 +54,11 @@ class ViewReads:
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
 
-    async def get(self, scope: Scope, name: str) -> Reply | LargeAnswer:
-        """Return the response, which may be a problem."""
+    async def get(self, scope: Scope, name: str, missed: ViewRoute | None = None) -> Reply | LargeAnswer:
+        """Return the response, which may be a problem. The catalog was just followed; `missed`: the view, if its leaf
+        store was just seen not to have the answer."""
         try:
-            return await self._get(scope, name)
+            return await self._get(scope, name, missed)
         except ApiError as error:
             reply = problem_reply(error, scope["path"])
             if error.code == "method_not_allowed":
@@ -67,7 +68,7 @@ class ViewReads:
             _log.exception("read_failed", view=name)
             return problem_reply(ApiError("internal_error", "The read failed; the log has the reason."), scope["path"])
 
-    async def _get(self, scope: Scope, name: str) -> Reply | LargeAnswer:
+    async def _get(self, scope: Scope, name: str, missed: ViewRoute | None) -> Reply | LargeAnswer:
         started = time.perf_counter_ns()
         if scope["method"] not in ("GET", "HEAD"):
             raise ApiError(
@@ -75,17 +76,17 @@ class ViewReads:
                 f"{scope['method']} is not for {scope['path']}.",
                 "Use GET; for many keys POST to its path with /query appended.",
             )
-        route = self._reads.route(name, principal_of(scope))
+        route = missed or self._reads.listed(name, principal_of(scope))
         try:
-            conditions, answers = await self._read(route, scope)
+            conditions, answers = await self._read(route, scope, missed=missed is not None)
         except ApiError as error:
             if error.code == "too_large" and route.info.serving.streams:
                 return await self._large(route, scope)
             if not self._reads.are_replaced([route]):
                 raise
             # Parse again: the request may mean something else to the view that has the name now.
-            route = self._reads.route(name, principal_of(scope))
-            conditions, answers = await self._read(route, scope)
+            route = self._reads.listed(name, principal_of(scope))
+            conditions, answers = await self._read(route, scope, missed=False)
         headers = [*answer_headers(answers, started), route.cache_control]
         if route.info.claims:
             headers.append(VARY_BY_TOKEN)
@@ -102,11 +103,11 @@ class ViewReads:
         vary = [VARY_BY_TOKEN] if route.info.claims else []
         return await begun(route, parts, [route.cache_control, *vary])
 
-    async def _read(self, route: ViewRoute, scope: Scope) -> tuple[MetConditions, Answers]:
+    async def _read(self, route: ViewRoute, scope: Scope, *, missed: bool) -> tuple[MetConditions, Answers]:
         values, window = route.arguments.parse(scope["query_string"], principal_of(scope))
         conditions = await self.conditions(scope["headers"])
         wanted = [WantedRead(route, values, window)]
-        return conditions, await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
+        return conditions, await self._reads.serve(wanted, conditions.wait_s, conditions.minimum, missed=missed)
 
     async def conditions(self, headers: Headers) -> MetConditions:
         """Return the headers' conditions, after waiting for the minimum version."""

@@ -3,13 +3,15 @@
 *Theory*: a hit costs one LMDB read transaction in addition to an empty response, so each step is the cheapest
 equivalent of the general path (`ViewReads`): routes are found by the raw path, plain query strings are not decoded
 (`Arguments.entry_of`), and headers that change only with a commit are cached by LMDB's transaction id. Reads that
-are not plain take the general path; requests that are not reads go to the documented application.
+are not plain take the general path, and so do misses, which are deferred: they need no ASGI task, and are not looked
+for again before the engine has answered. Requests that are not reads go to the documented application.
 
 *Invariants*: rows, version and tag of an answer are read in one transaction, which is closed before anything is
 sent. Answers equal those of `ViewReads` and `service.leaf_store.reader` (compared in
 `tests/service/worker/test_reads.py`).
 """
 
+import asyncio
 import time
 from binascii import hexlify
 from collections.abc import Callable
@@ -26,6 +28,7 @@ from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.transaction import LeafTransaction
 from service.protocol.adhoc import is_of_query
 from service.protocol.counters import ReadCounters
+from service.web.deferred import WATCH_S, DeferredReply, Done
 from service.web.messages import (
     CACHE_HIT,
     CONTENT_JSON,
@@ -48,6 +51,8 @@ from service.worker.subscriptions.routes import SubscribeRoute
 _HEAD = b'{"rows":['
 _NO_PAGE = '],"version":"%s","next":null}'
 _READS = frozenset({"GET", "HEAD"})
+#: Scope key of the view, if the leaf store was just seen not to have the answer. (A view with a mark is complete.)
+_MISSED = "upquery.missed"
 #: Request headers that change the answer.
 _ASKING = frozenset({b"accept", b"if-none-match", b"upquery-min-version"})
 #: Server-Timing by microseconds; the last one is for all longer times.
@@ -61,7 +66,7 @@ class HotRoute:
     """A `DirectApp`: reads of views here, all other requests in `batches` and the applications behind it.
 
     *State*: `_routes` has the ready views by raw path; with `_tail`, `_version` and `_at_ms` it belongs to the
-    commit whose LMDB transaction id is `_commit`.
+    commit whose LMDB transaction id is `_commit`. `_deferred` are reads that wait for the engine.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class HotRoute:
         self._version = (b"upquery-version", b"")
         self._at_ms = self._now_ms = 0
         self._age_ms, self._age = (b"upquery-age-ms", b"0"), (b"age", b"0")
+        self._deferred: set[asyncio.Task[Reply | LargeAnswer]] = set()
         self._note = reads.touches.note
         # Without access control, the check of rights is skipped.
         self._guarded = guarded
@@ -86,7 +92,8 @@ class HotRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._routes.get(scope.get("raw_path", b""))
-        reply = None if route is None or scope.get("method") not in _READS else self._permitted(route, scope)
+        skips = route is None or scope.get("method") not in _READS or scope.get(_MISSED) is route
+        reply = None if route is None or skips else self._permitted(route, scope)
         if reply is None:
             await self._general(scope, receive, send)
         else:
@@ -95,11 +102,37 @@ class HotRoute:
     def reads_body(self, scope: Scope) -> bool:
         return scope["method"] == "POST" and self._batches.is_for(scope)
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
         if body is not None:
             return self._batches.answer(scope, body)
         route = self._routes.get(scope["raw_path"])
-        return None if route is None or scope["method"] not in _READS else self._permitted(route, scope)
+        if route is None or scope["method"] not in _READS:
+            return None
+        reply = self._permitted(route, scope)
+        if reply is None and scope.get(_MISSED) is not None and self._may_defer(route, scope):
+            return DeferredReply(lambda done: self._defer(route, scope, done))
+        return reply
+
+    def _may_defer(self, route: ViewRoute, scope: Scope) -> bool:
+        """Return False for a response that a task streams, or whose token a task would check again meanwhile."""
+        if route.info.serving.streams:
+            return False
+        if not self._guarded:
+            return True
+        return self.reads.limits.read_timeout_s <= WATCH_S and all(name != b"prefer" for name, _ in scope["headers"])
+
+    def _defer(self, route: ViewRoute, scope: Scope, done: Done) -> None:
+        """Answer a miss without an ASGI task."""
+        task = asyncio.get_running_loop().create_task(self._views.get(scope, route.info.name, route))
+        self._deferred.add(task)
+
+        def ended(task: asyncio.Task[Reply | LargeAnswer]) -> None:
+            self._deferred.discard(task)
+            if not task.cancelled():
+                reply = task.result()
+                done(reply if isinstance(reply, Reply) else None)
+
+        task.add_done_callback(ended)
 
     def _permitted_hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
         """Answer as `_hit`, if the client may read the view and it is not an ad-hoc query's; the general path
@@ -131,6 +164,7 @@ class HotRoute:
             late = route.max_lag_ms is not None and started // 1_000_000 - self._at_ms > route.max_lag_ms
             entry = None if late else txn.get(name)
             if entry is None:
+                scope[_MISSED] = None if late or txn.get(route.info.head) is not None else route
                 return None
             if entry[0] == INLINE and not route.cut:
                 rows, digest = entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)[0]], entry[HASH_SLICE]
@@ -210,8 +244,12 @@ class HotRoute:
         if not path.startswith(VIEWS_PATH) or not name or "/" in name:
             await self._batches(scope, receive, send)
             return
-        self._follow_catalog()
-        reply = await self._views.get(scope, name)
+        # Among shards, or after a change of views, the request may have come to another view than before.
+        missed = self._routes.get(scope["raw_path"])
+        if scope.pop(_MISSED, None) is not missed or missed is None:
+            missed = None
+            self._follow_catalog()
+        reply = await self._views.get(scope, name, missed)
         if isinstance(reply, LargeAnswer):
             await send_large(receive, send, reply, head=scope["method"] == "HEAD")
         else:

@@ -13,6 +13,7 @@ import structlog
 
 from service.ground.errors import ApiError
 from service.sharding.scatter import ShardPart
+from service.web.deferred import DeferredReply
 from service.web.messages import App, Headers, Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.web.principal import principal_of
 from service.web.request_body import RequestBody
@@ -81,11 +82,11 @@ class ShardedBatchRoute:
         else:
             await send_reply(send, reply)
 
-    def answer(self, scope: Scope, body: bytes) -> Reply | None:
+    def answer(self, scope: Scope, body: bytes) -> Reply | DeferredReply | None:
         """Return the response if the request is valid and all its keys are hits."""
         started = time.perf_counter_ns()
         self._follow()
-        reply = self._hits(scope, body, started)
+        reply: Reply | DeferredReply | None = self._hits(scope, body, started)
         if reply is not None:
             return reply
         asked = self._asked(scope, body)

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from service.ground.errors import ApiError
 from service.settings.sections import SubscriptionSettings
+from service.web.deferred import DeferredReply
 from service.web.messages import App, Receive, Reply, Scope, Send
 from service.web.principal import Principal, principal_of
 from service.worker.reads.reads import WantedRead
@@ -53,7 +54,7 @@ class Router:
         self._catalog: object = None
         self.reads_body = shards[0].reads_body
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:
         if body is not None:
             return self._batches.answer(scope, body)
         placed = self._views.get(scope["raw_path"])

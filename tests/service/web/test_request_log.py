@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.ground.errors import ApiError
+from service.web.deferred import DeferredReply
 from service.web.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.web.request_log import RequestLog
 
@@ -22,11 +23,22 @@ class Site:
     def reads_body(self, scope: Scope) -> bool:  # noqa: ARG002
         return False
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:  # noqa: ARG002
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | DeferredReply | None:  # noqa: ARG002
         return self.reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         await send_reply(send, self.reply)
+
+
+class Deferring(Site):
+    """Gives everybody the same response, later."""
+
+    def __init__(self, reply: Reply | None) -> None:
+        super().__init__(FAILED)
+        self.later = reply
+
+    def answer(self, scope: Scope, body: bytes | None) -> DeferredReply:  # noqa: ARG002
+        return DeferredReply(lambda done: done(self.later))
 
 
 def scope_of(query: bytes = b"", **headers: str) -> Scope:
@@ -97,5 +109,23 @@ def test_what_is_slow_is_logged_but_not_what_is_meant_to_be() -> None:
 
 
 def test_what_is_answered_at_once_passes() -> None:
-    site = Site(FAILED)
-    assert RequestLog(site, 0).answer == site.answer
+    with capture_logs() as lines:
+        assert RequestLog(Site(FAILED), 0).answer(scope_of(), None) is FAILED
+    assert not lines
+
+
+@pytest.mark.parametrize("slow_ms", [0, 60_000])
+def test_a_deferred_response_is_logged_as_any_other(slow_ms: int) -> None:
+    came: list[Reply | None] = []
+    fine = Reply(200, [], b"{}")
+    with capture_logs() as lines:
+        for reply in (FAILED, fine, None):
+            deferred = RequestLog(Deferring(reply), slow_ms).answer(scope_of(x_request_id="a-1"), None)
+            assert isinstance(deferred, DeferredReply)
+            deferred.begin(came.append)
+    slow = slow_ms == 0
+    assert [line["event"] for line in lines] == ["request failed", *["request was slow"] * slow]
+    failed, second, third = came
+    assert failed == FAILED._replace(headers=[*FAILED.headers, (b"x-request-id", b"a-1")])
+    assert second == fine._replace(headers=[(b"x-request-id", b"a-1")] * slow)
+    assert third is None

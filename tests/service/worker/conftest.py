@@ -21,7 +21,7 @@ from service.leaf_store.writer import LeafWriter
 from service.protocol.engine_client import EngineClient
 from service.protocol.engine_requests import Report
 from service.protocol.engine_server import EngineServer
-from service.protocol.reads import AnswerSource, ReadItem, ReadReply
+from service.protocol.reads import AnswerSource, ReadItem, ReadReply, StoredReply
 from service.settings.sections import HttpSettings
 from service.worker.routes.app import build_app
 from service.worker.routes.hot import HotRoute
@@ -58,10 +58,18 @@ class Engine:
     gtids: GtidPosition = field(default_factory=GtidPosition)
     cancelled: int = 0
     reports: list[Report] = field(default_factory=list)
+    #: Called between the commit of a fill and the worker's look at the store.
+    between: Callable[[], None] = lambda: None
+    #: The position of the last reply to a read.
+    answered: Position = 0
 
     def commit(self, *effects: LeafEffect) -> None:
         self.position += 8
         self.writer.commit(effects, self.position, NOW_MS)
+
+    async def fill(self, items: Sequence[ReadItem]) -> ReadReply | StoredReply:
+        reply = await self.read(items)
+        return StoredReply(reply.position) if reply.source is AnswerSource.STORED else reply
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         self.reads.append(list(items))
@@ -80,6 +88,8 @@ class Engine:
         self.commit(*[LeafFill(views[view], key, self.rows.get((view, key), [])) for view, key in wanted])
         answers, state = self.writer.reader.read([(views[i.view], i.values, i.window) for i in items])
         assert state is not None
+        self.answered = state.position
+        self.between()
         return ReadReply([answer for answer in answers if answer], state.position, state.at_ms)
 
     def _forwarded(self, items: Sequence[ReadItem], views: dict[str, ViewId]) -> ReadReply:

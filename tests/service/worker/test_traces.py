@@ -67,9 +67,9 @@ def test_a_miss_goes_on_in_the_engine_and_a_hit_does_not(tmp_path: Path) -> None
             for _ in range(2):
                 assert (await http.get("/v1/views/story?id=7", headers=SAMPLED)).status_code == 200
         spans = site.spans()
-        assert set(spans) == {"GET /v1/views/{view}", "ask engine read", "engine read"}
+        assert set(spans) == {"GET /v1/views/{view}", "ask engine fill", "engine fill"}
         assert {f"{span.context.trace_id:032x}" for span in spans.values() if span.context} == {TRACE}
-        hit, asked, read = spans["GET /v1/views/{view}"], spans["ask engine read"], spans["engine read"]
+        hit, asked, read = spans["GET /v1/views/{view}"], spans["ask engine fill"], spans["engine fill"]
         assert hit.parent is not None
         assert f"{hit.parent.span_id:016x}" == PARENT
         assert hit.attributes is not None
@@ -90,8 +90,8 @@ def test_a_failure_is_one_in_all_its_spans_and_says_no_values(tmp_path: Path) ->
             assert (await http.get("/v1/views/story?id=7", headers=SAMPLED)).status_code == 503
             assert (await http.get("/v1/views/story?id=x", headers=SAMPLED)).status_code == 422
         spans = site.spans()
-        assert spans["engine read"].status.status_code is StatusCode.ERROR
-        assert spans["engine read"].status.description == "upstream_unavailable"
+        assert spans["engine fill"].status.status_code is StatusCode.ERROR
+        assert spans["engine fill"].status.description == "upstream_unavailable"
         assert [span.events for span in spans.values()] == [()] * len(spans)
 
     asyncio.run(main())

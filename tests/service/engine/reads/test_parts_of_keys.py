@@ -17,7 +17,7 @@ from dataflow.engine.limits import Limits as EngineLimits
 from service.engine.session import session
 from service.engine.session.runtime import Runtime
 from service.protocol.engine_client import EngineClient
-from service.protocol.reads import ReadItem, ReadReply
+from service.protocol.reads import ReadItem, ReadReply, StoredReply
 from service.settings.sections import HttpSettings
 from service.settings.stack import Settings
 from service.worker.reads.reads import Reads, WantedRead
@@ -48,6 +48,10 @@ class Here:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+
+    async def fill(self, items: list[ReadItem], timeout_s: float) -> ReadReply | StoredReply:
+        async with asyncio.timeout(timeout_s):
+            return await self._runtime.fill(items)
 
     async def read(self, items: list[ReadItem], timeout_s: float) -> ReadReply:
         async with asyncio.timeout(timeout_s):

@@ -98,7 +98,7 @@ def test_a_socket_that_is_refused_is_not_opened(tokens: Path) -> None:
 
 
 def test_what_goes_on_ends_with_its_token(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_WATCH_S", 0.01)
+    monkeypatch.setattr(guard, "WATCH_S", 0.01)
     monkeypatch.setattr(authority, "RECHECK_S", 0.0)
     app = Guard(Inside(endless=True), Authority(TokensFile(tokens)))
 
