@@ -33,7 +33,7 @@ from service.protocol.engine_requests import (
     reply_of,
     result_of,
 )
-from service.protocol.frames import read_frame, write_frame
+from service.protocol.frames import FrameWriter, read_frame, write_frame
 from service.protocol.reads import ReadItem, ReadReply, StoredReply
 
 R = TypeVar("R")
@@ -66,6 +66,7 @@ class _Connection:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener: ChangeListener | None
     ) -> None:
         self._writer = writer
+        self._frames = FrameWriter(writer)
         self._waiting: dict[int, asyncio.Future[tuple[ReplyKind, bytes]]] = {}
         self._numbers = count(1)
         self._unconfirmed_reports = 0
@@ -79,7 +80,7 @@ class _Connection:
 
     def send(self, frame: bytes) -> None:
         """Send without waiting for a reply."""
-        write_frame(self._writer, frame)
+        self._frames.write(frame)
 
     def report(self, report: Report) -> None:
         """Send a report, unless the other side does not read. Where it is silent, what waits for it fails."""
@@ -97,8 +98,8 @@ class _Connection:
         return self._unconfirmed_reports > UNCONFIRMED_REPORTS
 
     def unread_bytes(self) -> int:
-        """Size of the write buffer."""
-        return self._writer.transport.get_write_buffer_size()
+        """Size of the write buffer, with the frames of this turn."""
+        return self._writer.transport.get_write_buffer_size() + self._frames.unsent_bytes
 
     async def ask(self, request: Request[R], trace: str) -> R:
         """Send, and wait for the reply; a caller that stops waiting cancels the request."""

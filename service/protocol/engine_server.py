@@ -32,7 +32,7 @@ from service.protocol.engine_requests import (
     reply_frame,
     result_frame,
 )
-from service.protocol.frames import read_frame, write_frame
+from service.protocol.frames import FrameWriter, read_frame, write_frame
 
 #: Requests of one worker that are being worked on; more are refused, so that nothing queues without bound.
 MAX_IN_FLIGHT = 4096
@@ -81,8 +81,9 @@ class _Worker:
         self._writer = writer
         self._service = service
         self._within = within
+        self._frames = FrameWriter(writer)
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._notices = _Notices(writer)
+        self._notices = _Notices(writer, self._frames)
         self._topics: FollowedTopics | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -104,12 +105,12 @@ class _Worker:
         match message:
             case Report():
                 self._service.report(message)
-                write_frame(self._writer, reply_frame(ReplyKind.REPORTED))
+                self._frames.write(reply_frame(ReplyKind.REPORTED))
             case CancelRequest():
                 if (task := self._running.get(number)) is not None:
                     task.cancel()
             case PinRequest():
-                write_frame(self._writer, self._pinned(message, number))
+                self._frames.write(self._pinned(message, number))
             case UnpinRequest():
                 if self._topics is not None:
                     self._topics.unpin(message.topic)
@@ -119,7 +120,7 @@ class _Worker:
     def _start(self, request: EngineCall[Any] | StreamRequest, number: int, trace: str) -> None:
         if len(self._running) >= MAX_IN_FLIGHT:
             busy = ApiError("engine_unavailable", "The engine has too many reads to fill.", "Try again in a moment.")
-            write_frame(self._writer, problem_frame(number, busy))
+            self._frames.write(problem_frame(number, busy))
             return
         self._running[number] = task = asyncio.ensure_future(self._answer(request, number, trace))
         task.add_done_callback(lambda _: self._running.pop(number, None))
@@ -137,7 +138,7 @@ class _Worker:
         except Exception:
             log.exception("request_failed", operation=name_of(request))
             frame = problem_frame(number, ApiError("internal_error", "The engine failed."))
-        write_frame(self._writer, frame)
+        self._frames.write(frame)
         # A worker that does not read holds only its own replies back.
         with suppress(ConnectionError):
             await self._writer.drain()
@@ -172,8 +173,9 @@ def _views_of(request: EngineCall[Any] | StreamRequest) -> list[str]:
 class _Notices:
     """Tells a worker which of its topics were touched: one frame for all that happened since it read the last one."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, frames: FrameWriter) -> None:
         self._writer = writer
+        self._frames = frames
         self._touched: set[int] = set()
         self._position: Position = 0
         self._telling: asyncio.Task[None] | None = None
@@ -190,7 +192,7 @@ class _Notices:
             while self._touched:
                 touched, self._touched = self._touched, set()
                 changed = codec_of(Changed).write(Changed(sorted(touched), self._position))
-                write_frame(self._writer, reply_frame(ReplyKind.CHANGED, body=changed))
+                self._frames.write(reply_frame(ReplyKind.CHANGED, body=changed))
                 await self._writer.drain()
 
     def close(self) -> None:

@@ -25,6 +25,31 @@ def write_frame(writer: asyncio.StreamWriter, body: bytes) -> None:
         writer.write(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
 
 
+class FrameWriter:
+    """Sends the frames of one turn of the loop in one write: each write is a system call and wakes the peer, which then
+    reads all of them in one turn, too.
+
+    *State*: `_gathered` has the bytes of this turn's frames, `unsent_bytes` in all.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._gathered: list[bytes] = []
+        self.unsent_bytes = 0
+
+    def write(self, body: bytes) -> None:
+        """Send a frame at the end of this turn, unless the peer has closed by then."""
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._gathered += (len(body).to_bytes(_LENGTH_BYTES, "big"), body)
+        self.unsent_bytes += _LENGTH_BYTES + len(body)
+
+    def _flush(self) -> None:
+        gathered, self._gathered, self.unsent_bytes = self._gathered, [], 0
+        if not self._writer.is_closing():
+            self._writer.write(b"".join(gathered))
+
+
 def error_fields(error: ApiError) -> dict[str, Any]:
     """The JSON form of an error."""
     return {
