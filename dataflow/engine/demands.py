@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataflow.engine.backfills import Backfills
 from dataflow.engine.context import Context
 from dataflow.engine.effects import Answer, FailRead, ViewStatus
-from dataflow.engine.events import CancelRead, Read
+from dataflow.engine.events import CancelRead, Read, ReadBatch
 from dataflow.engine.evictions import Evictions, views_above
 from dataflow.engine.flights import FlightKey
 from dataflow.engine.forwarded_reads import ForwardedReads
@@ -68,6 +68,11 @@ class Demands:
         self._answered.clear()
 
     # Reads
+
+    def open_reads(self, event: ReadBatch) -> None:
+        """Does as `open_read` for each of them."""
+        for read in event.reads:
+            self.open_read(read)
 
     def open_read(self, event: Read) -> None:
         """Answers a read, forwards it, or lets it wait for what is missing."""

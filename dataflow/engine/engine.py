@@ -116,6 +116,7 @@ class Engine:
             events.InstallRefresh: lambda event: self.refreshes.install(event.id, event.view, event.limits),
             events.DropView: self._drop_view,
             events.Read: demands.open_read,
+            events.ReadBatch: demands.open_reads,
             events.CancelRead: demands.cancel_read,
             events.CancelUnawaited: lambda _: self._abandonment.cancel_unawaited(),
             events.LookupsDone: self._lookups_done,

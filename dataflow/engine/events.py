@@ -156,6 +156,13 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """Reads that arrived together: what several of them miss of one table, by the same columns, is one lookup."""
+
+    reads: Sequence[Read]
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRead:
     """The reader has gone. A flight that nobody waits for goes on for some `CancelUnawaited`.
 
@@ -341,6 +348,7 @@ Event = (
     | InstallRefresh
     | DropView
     | Read
+    | ReadBatch
     | CancelRead
     | CancelUnawaited
     | LookupsDone

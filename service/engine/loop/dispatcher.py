@@ -35,6 +35,7 @@ from dataflow.engine.events import (
     LoadRows,
     LookupsDone,
     Read,
+    ReadBatch,
     RefreshDone,
     SnapshotTaken,
     StreamStarted,
@@ -53,7 +54,7 @@ _LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, Lea
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
 #: Events that may increase memory use. A read fills keys that can be computed from cached rows; rows of a lookup are
 #: stored once the stream has reached its position.
-_GROWS = frozenset({Read, LookupsDone, LoadRows, Work, RefreshDone, Apply, Advance})
+_GROWS = frozenset({Read, ReadBatch, LookupsDone, LoadRows, Work, RefreshDone, Apply, Advance})
 
 
 class Dispatcher:

@@ -16,12 +16,13 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from time import perf_counter
 
 import structlog
 
 from dataflow.engine.effects import Answer, AnswerForward, AnswerRefresh, FailRead, Forward
-from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read
+from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read, ReadBatch
 from dataflow.errors import InvariantViolation
 from dataflow.types import Key, Position, ReadId, Row, ViewId
 from service.engine.loop.dispatcher import Dispatcher
@@ -49,6 +50,8 @@ log = structlog.get_logger()
 
 #: Rounds in which a read doubles its number of rows; after them it requests whole keys.
 _MAX_ROUNDS = 10
+#: Maximum reads of one event.
+_READS_AT_ONCE = 16
 #: Problems of a forwarded read that a schema change may cause.
 _OF_SCHEMA = frozenset({"upstream_refused", "view_broken", "view_building", "internal_error"})
 
@@ -80,7 +83,11 @@ class PendingRead:
 
 
 class Misses:
-    """Pending reads, by id."""
+    """Pending reads, by id. Those that arrive in one turn of the loop become one event.
+
+    *State*: `_opening` are reads that are not in the engine yet; while there are any, `_opener` runs. Reads that end
+    before are left out.
+    """
 
     def __init__(
         self,
@@ -102,6 +109,8 @@ class Misses:
         self._counters = counters
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
+        self._opening: dict[ReadId, Read] = {}
+        self._opener: asyncio.Task[None] | None = None
         self._forwards = ForwardTasks(lookups, slots, most)
         self._cutting = Trimmer(dispatcher, leaf)
         dispatcher.on(Answer, self._answer)
@@ -191,7 +200,7 @@ class Misses:
             raise _bad_token() from None
         self._pending[pending.id] = pending
         self._counters.reads += 1
-        self._dispatcher.step(Read(pending.id, keys, pending.forwards))
+        self._open(Read(pending.id, keys, pending.forwards))
         try:
             reply = await pending.reply
         except asyncio.CancelledError:
@@ -211,6 +220,23 @@ class Misses:
                 pending.found.cancel()
             # The error's traceback references this frame: remove the references from the frame to the error.
             del pending, future
+
+    def _open(self, read: Read) -> None:
+        self._opening[read.id] = read
+        if self._opener is None:
+            self._opener = asyncio.get_running_loop().create_task(self._open_all())
+
+    async def _open_all(self) -> None:
+        """Hands reads to the engine, some at a time: those that it answers at once take room."""
+        try:
+            while self._opening:
+                await self._room()
+                ids = list(islice(self._opening, _READS_AT_ONCE))
+                reads = [read for id_ in ids if (read := self._opening.pop(id_)).id in self._pending]
+                if reads:
+                    self._dispatcher.step(ReadBatch(reads))
+        finally:
+            self._opener = None
 
     async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
         """Returns all answers from the upstream's current state, with or without a stream. Their snapshot includes
@@ -366,7 +392,7 @@ class Misses:
         pending.id = self._next_id()
         self._pending[pending.id] = pending
         wanted = missing if pending.rounds < _MAX_ROUNDS else range(len(pending.items))
-        self._dispatcher.step(Read(pending.id, self._keys(pending, wanted), pending.forwards))
+        self._open(Read(pending.id, self._keys(pending, wanted), pending.forwards))
 
     def _forward(self, effect: Forward) -> None:
         pending = self._pending.get(effect.read)

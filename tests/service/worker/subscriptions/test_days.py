@@ -9,7 +9,7 @@ from unittest.mock import patch
 import orjson
 import pytest
 
-from dataflow.engine.events import Event, Read
+from dataflow.engine.events import Event, ReadBatch
 from service.leaf_store import request
 from service.leaf_store.clock import now_us
 from tests.fixtures.postgres import Database
@@ -71,7 +71,7 @@ def test_a_day_that_begins_while_a_read_is_filled(run: Callable[..., None], days
         dispatcher, step = followed.runtime.dispatcher, followed.runtime.dispatcher.step
 
         def stepping(event: Event) -> None:
-            days[:] = [2] if isinstance(event, Read) else days
+            days[:] = [2] if isinstance(event, ReadBatch) else days
             step(event)
 
         with patch.object(dispatcher, "step", stepping):
