@@ -104,7 +104,7 @@ class Extensions:
             return False
         coverage.extend(key, interval)
         self._upqueries.extended(leaf, key, new)
-        self._emit(LeafExtend(leaf.view_id, key, new, tuple(coverage.intervals[key].cuts)))
+        self._emit(LeafExtend(leaf.view_id, key, new, coverage.covered(key)))
         return True
 
     @staticmethod

@@ -46,7 +46,7 @@ def _supported_in_part(leaf: Leaf, key: Key) -> bool:
     assert isinstance(driver, Store)
     part = tuple(key[p] for p in use.route.key_positions)
     driven = driver.materialization.ordered[cover]
-    if any(driven.gaps(part, interval) for interval in coverage.intervals[key].cuts):
+    if any(driven.gaps(part, interval) for interval in coverage.covered(key)):
         if coverage.whole(key):
             return False
         raise InvariantViolation(f"I3: leaf {leaf.id} covers more of {key} than its driving input")
@@ -61,7 +61,7 @@ def _supported_in_part(leaf: Leaf, key: Key) -> bool:
 
 
 def _in_any(coverage: OrderedCoverage, driven: OrderedCoverage, key: Key, row: Row) -> bool:
-    return coverage.intervals[key].contains(driven.ordering.place_of_row(row))
+    return coverage.contains(key, driven.ordering.place_of_row(row))
 
 
 def _check_merge(node: Stored, merge: Merge, key: Key) -> None:

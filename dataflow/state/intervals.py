@@ -120,7 +120,7 @@ _INTERVALS_BYTES, _INTERVAL_BYTES = 360, 500
 class OrderedCoverage(Coverage):
     """Keys of which some intervals, or the whole, are covered.
 
-    *Maintains*: `keys` and `intervals` have the same keys.
+    *Maintains*: `intervals` has exactly the keys that are not covered whole.
     """
 
     __slots__ = ("_cuts", "intervals", "ordering")
@@ -128,27 +128,40 @@ class OrderedCoverage(Coverage):
     def __init__(self, columns: Columns, ordering: Ordering) -> None:
         super().__init__(columns)
         self.ordering = ordering
+        #: Of the keys that are covered in part. Most are covered whole, which needs no list of intervals.
         self.intervals: dict[Key, Intervals] = {}
-        #: Covered intervals of all keys.
+        #: The number of these intervals.
         self._cuts = 0
 
     def add(self, key: Key) -> None:
         """Covers `key` whole."""
-        self.extend(key, WHOLE)
+        if key not in self.keys:
+            super().add(key)
+        self._forget(key)
 
     def extend(self, key: Key, interval: Interval) -> None:
         """Covers an interval of `key` too."""
+        if interval == WHOLE:
+            self.add(key)
+            return
         if key not in self.keys:
-            self.intervals[key] = Intervals()
             super().add(key)
-        intervals = self.intervals[key]
+            self.intervals[key] = Intervals()
+        intervals = self.intervals.get(key)
+        if intervals is None:
+            return
         before = len(intervals.cuts)
         intervals.add(interval, self.ordering)
         self._cuts += len(intervals.cuts) - before
+        if intervals.whole:
+            self._forget(key)
 
     def discard(self, key: Key) -> None:
         """Makes all of `key` a hole."""
         super().discard(key)
+        self._forget(key)
+
+    def _forget(self, key: Key) -> None:
         gone = self.intervals.pop(key, None)
         if gone is not None:
             self._cuts -= len(gone.cuts)
@@ -158,34 +171,44 @@ class OrderedCoverage(Coverage):
         return super().state_bytes() + getsizeof(self.intervals) + parts
 
     def covered(self, key: Key) -> tuple[Interval, ...]:
-        return tuple(self.intervals[key].cuts)
+        intervals = self.intervals.get(key)
+        return (WHOLE,) if intervals is None else tuple(intervals.cuts)
 
     def whole(self, key: Key) -> bool:
         """Return whether all of `key` is covered."""
+        return key in self.keys and key not in self.intervals
+
+    def contains(self, key: Key, place: bytes) -> bool:
+        """Return whether `place` is in an interval of `key` that is covered."""
+        if key not in self.keys:
+            return False
         intervals = self.intervals.get(key)
-        return intervals is not None and intervals.whole
+        return intervals is None or intervals.contains(place)
 
     def holds(self, key: Key, row: Row) -> bool:
         """Return whether `row`, which is under `key`, is in a covered interval."""
+        if key not in self.keys:
+            return False
         intervals = self.intervals.get(key)
-        return intervals is not None and (intervals.whole or intervals.contains(self.ordering.place_of_row(row)))
+        return intervals is None or intervals.contains(self.ordering.place_of_row(row))
 
     def gaps(self, key: Key, interval: Interval) -> list[Interval]:
         """The parts of an interval of `key` that are not covered."""
+        if self.whole(key):
+            return []
         return self.intervals.get(key, _NOTHING).gaps(interval, self.ordering)
 
     def reaching(self, key: Key, start: Cut) -> Cut | None:
         """How far `key` is covered without a gap from `start` on; None if it is not covered there."""
-        intervals, place = self.intervals.get(key), self.ordering.place(start)
-        if place is None:
+        place = self.ordering.place(start)
+        if place is None or self.whole(key):
             return END
-        found = intervals.at(place) if intervals is not None else None
+        found = self.intervals.get(key, _NOTHING).at(place)
         return None if found is None else found.end
 
     def next_start(self, key: Key, cut: Cut) -> Cut:
         """Returns the start of the next covered interval of `key` behind `cut`, or END."""
-        intervals = self.intervals.get(key)
-        return END if intervals is None else intervals.next_start(cut, self.ordering)
+        return self.intervals.get(key, _NOTHING).next_start(cut, self.ordering)
 
     def beyond(self, a: Cut, b: Cut) -> bool:
         """Return whether cut `a` is further than cut `b`."""
