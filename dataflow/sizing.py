@@ -56,6 +56,11 @@ def rows_bytes(rows: Sequence[Row], own_from: int = 0) -> int:
     return total
 
 
+def packed_bytes(rows: Sequence[bytes]) -> int:
+    """Bytes of packed rows."""
+    return sum(map(getsizeof, rows)) + _TEXT_ROUNDING * len(rows)
+
+
 def sampled_bytes(rows: Sequence[Row]) -> int:
     """About what rows take, by a few of them."""
     sample = rows if len(rows) <= _SAMPLE else rows[:: len(rows) // _SAMPLE]

@@ -17,7 +17,7 @@ from math import gcd
 
 from dataflow.engine.evictions import Target, dependent_keys, direct_reads
 from dataflow.engine.nodes import InnerNode, Leaf, Stored
-from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES, sampled_bytes, tuple_bytes
+from dataflow.sizing import TEXT_BYTES, tuple_bytes
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Key, NodeId, ViewId
 
@@ -27,8 +27,8 @@ MOST = 300_000
 _LOOKS = 256
 #: Multiples of this part of a circle are spread over it evenly, however many they are.
 _GOLDEN = 0.618
-#: What an inner key takes besides its rows: an entry of an index and one of a coverage.
-_KEY_BYTES = BUCKET_BYTES + 2 * tuple_bytes(1) + TEXT_BYTES
+#: What an inner key takes besides its rows: its slots in an index and in a coverage, and the key that both have.
+_KEY_BYTES = 90 + tuple_bytes(1) + TEXT_BYTES
 
 #: A key of a node: of an inner one by its cover, of a view by ``None``.
 _Name = tuple[NodeId, Cover | None, Key]
@@ -138,4 +138,5 @@ def _size(node: Stored, cover: Cover, key: Key) -> int:
     indexes = node.materialization.indexes
     rows = list(indexes[columns].get(key))
     others = sum(index.state_bytes() for by, index in indexes.items() if by != columns)
-    return _KEY_BYTES + sampled_bytes(rows) + len(rows) * others // max(1, node.materialization.row_count)
+    beside = len(rows) * others // max(1, node.materialization.row_count)
+    return _KEY_BYTES + node.materialization.bytes_of(rows) + beside

@@ -171,6 +171,8 @@ class Graph:
             if self.resolve(input_, cover) != cover:
                 raise InvariantViolation(f"a branch of a union is not covered by {cover}")
             input_.merged_by.append(merge)
+            if cover and merge.key_positions == tuple(range(len(columns))):
+                input_.coverage_of(cover).shares_keys = True
         return merge
 
     def _use(self, node: Stored, columns: Columns, block: BlockNode) -> RouteUse:
@@ -185,6 +187,8 @@ class Graph:
     def _registered(self, use: RouteUse) -> RouteUse:
         """The use with all that walking it needs, noted at the nodes that it reads."""
         block, route = use.block, use.route
+        if use.drives_by_whole_key:
+            use.node_at(0).coverage_of(use.covers[0]).shares_keys = True
         block.inputs[route.driver].materialization.require_index(route.driver_columns)
         block.join.require_indexes(route.steps)
         if not route.full:

@@ -115,9 +115,16 @@ class RouteUse:
         """The positions of a target's key that a driving row determines."""
         return self.route.key_positions
 
+    @property
+    def drives_by_whole_key(self) -> bool:
+        """True if a target's key is the key that is covered of the driving input, too."""
+        every = tuple(range(len(self.columns)))
+        return bool(every) and self.route.key_positions == every == self.picks[0]
+
     def driving_key(self, key: Key) -> Key:
-        """The part of a target's key that selects rows of the driving input."""
-        return tuple([key[p] for p in self.route.key_positions])
+        """The part of a target's key that selects rows of the driving input. Both may store one object."""
+        part = tuple([key[p] for p in self.route.key_positions])
+        return key if part == key else part
 
     def cover_key(self, position: int, key: Key) -> Key:
         """The key that must be covered at a position of the route where `key` is looked up."""
@@ -155,8 +162,9 @@ class Merge:
     key_positions: tuple[int, ...]
 
     def part(self, key: Key) -> Key:
-        """The key that the inputs are covered by for a target's key."""
-        return tuple([key[p] for p in self.key_positions])
+        """The key that the inputs are covered by for a target's key. Both may store one object."""
+        part = tuple([key[p] for p in self.key_positions])
+        return key if part == key else part
 
 
 class Stored(ABC):
@@ -222,9 +230,9 @@ class Stored(ABC):
 class InnerNode(Stored):
     """A node that can be an input: its rows, known in part, are in `materialization`."""
 
-    def __init__(self, id_: NodeId, source: "SourceNode", relation: Relation) -> None:
+    def __init__(self, id_: NodeId, source: "SourceNode", relation: Relation, packed: bool = False) -> None:
         super().__init__(id_, source, relation)
-        self.materialization = Materialization(self.types)
+        self.materialization = Materialization(self.types, packed)
 
     def coverage_of(self, cover: Cover) -> Coverage:
         return self.materialization.coverage_of(cover)
@@ -265,8 +273,8 @@ class Store(InnerNode):
     """Rows of a chain or a block, known in part."""
 
     def __init__(self, id_: NodeId, source: "SourceNode") -> None:
-        super().__init__(id_, source, source.relation)
-        if not isinstance(source, ChainNode):
+        super().__init__(id_, source, source.relation, packed=True)
+        if _has_stored_texts(source):
             self.materialization.own_from = len(self.types)
 
     def absorb(self, delta: Delta, truncated: bool) -> Delta:
@@ -355,7 +363,7 @@ class GroupingNode(OperatorNode):
     def __init__(self, id_: NodeId, source: "SourceNode", aggregate: Aggregate) -> None:
         super().__init__(id_, source, aggregate)
         self.grouping = Grouping(aggregate, self.materialization)
-        if not isinstance(source, ChainNode):
+        if _has_stored_texts(source):
             self.materialization.own_from = len(aggregate.group)
 
     @property
@@ -480,6 +488,11 @@ def _held(coverage: OrderedCoverage, key: Key, change: Delta) -> Delta:
         return change
     removed, added = ([row for row in rows if coverage.holds(key, row)] for rows in change)
     return removed, added
+
+
+def _has_stored_texts(source: "SourceNode") -> bool:
+    """Return whether the texts of its rows are those of rows that others store; unpacked ones are new."""
+    return not isinstance(source, ChainNode) and not any(node.materialization.packed for node in source.inputs)
 
 
 #: What has no state of its own.

@@ -30,7 +30,7 @@ ROW_COST = 0.01
 #: What a fill costs that needs no lookup.
 _LEAST_COST = 0.1
 #: What the policy's tuple takes.
-_ITEM_BYTES = 72
+_ITEM_BYTES = 60
 #: A view's mean cost follows its fills at this pace.
 _PACE = 1 / 16
 

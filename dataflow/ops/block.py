@@ -34,8 +34,8 @@ from dataflow.types import Delta, Key, Row, Value
 #: a left input without a match.
 Combination = list[Any]
 Normal = Callable[[str], str] | None
-#: The bag under a key; None if it is empty.
-Lookup = Callable[[Key], Mapping[Row, int] | None]
+#: The bag under a key.
+Lookup = Callable[[Key], Mapping[Row, int]]
 #: What leaves and what enters a left input's place; None is padding.
 Replacement = tuple[Sequence[Row | None], Sequence[Row | None]]
 #: Whether the rest of an ON is TRUE for a row, given what is bound.
@@ -197,7 +197,7 @@ class BlockJoin:
 
     def known_by(self, input_: int, columns: tuple[int, ...]) -> Lookup:
         """The lookup of an input's known rows as they are now."""
-        return self.inputs[input_].indexes[columns].buckets.get
+        return self.inputs[input_].indexes[columns].get
 
     def value_at(self, source: Source, combination: Combination) -> Value:
         """The normal form of a bound input's value; None is NULL, or the padding of a left input."""

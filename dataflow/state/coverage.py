@@ -14,7 +14,7 @@ class Coverage:
     *Maintains*: every partial index of `_agreeing` holds exactly the covered keys.
     """
 
-    __slots__ = ("_agreeing", "columns", "keys", "text_bytes")
+    __slots__ = ("_agreeing", "columns", "keys", "shares_keys", "text_bytes")
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -22,8 +22,10 @@ class Coverage:
         self.keys: dict[Key, int] = {}
         #: For some positions of the key: values there -> covered keys that have them. Built when first asked for.
         self._agreeing: dict[tuple[int, ...], dict[Key, dict[Key, None]]] = {}
-        #: What the keys' texts take. An inner node's are mostly those of rows, or of a view's keys.
+        #: What the keys' texts take.
         self.text_bytes = 0
+        #: Whether the keys are objects of another coverage, which is filled by way of this one.
+        self.shares_keys = False
 
     def __contains__(self, key: Key) -> bool:
         return key in self.keys
@@ -57,7 +59,8 @@ class Coverage:
     def state_bytes(self) -> int:
         """About what the keys take, but for their texts."""
         partial = sum(map(self._partial_bytes, self._agreeing))
-        return getsizeof(self.keys) + tuple_bytes(len(self.columns)) * len(self.keys) + partial
+        per_key = 0 if self.shares_keys else tuple_bytes(len(self.columns))
+        return getsizeof(self.keys) + per_key * len(self.keys) + partial
 
     def _partial_bytes(self, positions: tuple[int, ...]) -> int:
         partial = self._agreeing[positions]

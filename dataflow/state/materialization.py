@@ -8,26 +8,35 @@ Not here: how a hole is filled (`engine.upquery`), what depends on a covered key
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from sys import getsizeof
+from typing import cast
 
 from dataflow.errors import InvariantViolation
 from dataflow.plan.parts import Interval
 from dataflow.schema import SqlType
-from dataflow.sizing import rows_bytes
+from dataflow.sizing import packed_bytes, rows_bytes
 from dataflow.state.coverage import Coverage
-from dataflow.state.index import Bag, Index
+from dataflow.state.index import Bag, Index, Stored
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.state.ordering import Ordering
+from dataflow.state.packed_rows import pack, unpack
 from dataflow.types import Columns, Delta, Key, Row
+
+#: Rows of so many columns are packed. Narrow ones gain little for the time of packing and unpacking them.
+_MANY_COLUMNS = 3
 
 
 class Materialization:
     """Known rows, a hash index for each column set that anyone looks up by, and coverage."""
 
-    __slots__ = ("_row_bytes", "coverage", "indexes", "ordered", "own_from", "row_count", "types")
+    __slots__ = ("_row_bytes", "coverage", "indexes", "ordered", "own_from", "packed", "row_count", "types")
 
-    def __init__(self, types: Sequence[SqlType]) -> None:
+    def __init__(self, types: Sequence[SqlType], packed: bool = False) -> None:
+        """`packed`: rows are stored as bytes, unless it can be covered whole."""
         self.types = tuple(types)
+        #: Whether rows are packed. Not those that are all under one key: whoever derives from them copies its bag.
+        self.packed = packed and len(self.types) >= _MANY_COLUMNS
         #: Every index holds every known row.
         self.indexes: dict[Columns, Index] = {}
         #: Each has an index on the same columns.
@@ -47,11 +56,27 @@ class Materialization:
         """The index on `columns`, made and filled from the known rows if there is none."""
         index = self.indexes.get(columns)
         if index is None:
-            index = Index(columns, self.types)
-            for row, times in self.bag().items():
-                index.insert(row, times)
-            self.indexes[columns] = index
+            if not columns:
+                self._unpack()
+            index = self._filled(columns)
         return index
+
+    def _filled(self, columns: Columns) -> Index:
+        """A new index on `columns`, of the known rows."""
+        new = Index(columns, self.types, self.packed)
+        for index in islice(self.indexes.values(), 1):
+            for stored, times in index.stored().items():
+                new.insert(unpack(stored) if isinstance(stored, bytes) else stored, times, stored)
+        self.indexes[columns] = new
+        return new
+
+    def _unpack(self) -> None:
+        """Stores rows as they are from now on."""
+        if self.packed:
+            rows, self.packed = self.bag(), False
+            self._row_bytes = rows_bytes(list(rows), self.own_from)
+            for index in self.indexes.values():
+                index.unpack(rows)
 
     def require_coverage(self, columns: Columns) -> Coverage:
         """The coverage of `columns`, empty if nobody asked for it before."""
@@ -78,7 +103,7 @@ class Materialization:
     def bag(self) -> Bag:
         """All known rows; a copy."""
         for index in self.indexes.values():
-            return {row: times for bucket in index.buckets.values() for row, times in bucket.items()}
+            return index.bag()
         return {}
 
     def known_rows(self) -> Iterator[Row]:
@@ -106,13 +131,18 @@ class Materialization:
     def state_bytes(self) -> int:
         """About what the rows, their index entries and the covered keys take."""
         total = max(0, self._row_bytes)
-        for index in self.indexes.values():
-            total += index.state_bytes()
-        for coverage in self.coverage.values():
+        for columns, index in self.indexes.items():
+            covered = self.coverage.get(columns)
+            total += index.state_bytes(0 if covered is None else len(covered.keys))
+        for coverage in self.coverages().values():
             total += coverage.state_bytes()
-        for ordered in self.ordered.values():
-            total += ordered.state_bytes()
+            if self.packed and not coverage.shares_keys:
+                total += coverage.text_bytes
         return total
+
+    def bytes_of(self, rows: Iterable[Row]) -> int:
+        """About what these rows take as they are stored, without their places in indexes."""
+        return self._bytes_of([pack(row) if self.packed else row for row in rows])
 
     def table_bytes(self) -> int:
         """Bytes of the dictionaries by key among these. A dictionary that also shrinks has a larger table than one that
@@ -125,29 +155,40 @@ class Materialization:
 
     def insert(self, row: Row, times: int = 1) -> None:
         """Stores a known row."""
-        if self._insert(row, times):
-            self._row_bytes += rows_bytes((row,), self.own_from)
+        stored = self._insert(row, times)
+        if stored is not None:
+            self._row_bytes += self._bytes_of((stored,))
 
     def delete(self, row: Row, times: int = 1) -> None:
         """Takes a known row away."""
-        if self._delete(row, times):
-            self._row_bytes -= rows_bytes((row,), self.own_from)
+        stored = self._delete(row, times)
+        if stored is not None:
+            self._row_bytes -= self._bytes_of((stored,))
 
-    def _insert(self, row: Row, times: int) -> bool:
-        """Return whether it is new. The caller measures new rows."""
+    def _insert(self, row: Row, times: int, columns: Columns | None = None, key: Key | None = None) -> Stored | None:
+        """Returns the row as it is stored if it is new: the caller measures these. `key` is its key in `columns`, which
+        the index is to share with the coverage."""
         self.row_count += times
+        stored = pack(row) if self.packed else row
         new = False
-        for index in self.indexes.values():
-            new = index.insert(row, times)
-        return new
+        for by, index in self.indexes.items():
+            new = index.insert(row, times, stored, key if by == columns else None)
+        return stored if new else None
 
-    def _delete(self, row: Row, times: int) -> bool:
-        """Return whether none is left. The caller measures removed rows."""
+    def _delete(self, row: Row, times: int) -> Stored | None:
+        """Returns the row as it was stored if none is left: the caller measures these."""
         self.row_count -= times
+        stored = pack(row) if self.packed else row
         gone = False
         for index in self.indexes.values():
-            gone = index.delete(row, times)
-        return gone
+            gone = index.delete(row, times, stored)
+        return stored if gone else None
+
+    def _bytes_of(self, stored: Sequence[Stored]) -> int:
+        """About what rows take, without their places in indexes."""
+        if self.packed:
+            return packed_bytes(cast(Sequence[bytes], stored))
+        return rows_bytes(cast(Sequence[Row], stored), self.own_from)
 
     def grow(self, state_bytes: int) -> None:
         """Add the bytes by which `replace` made the rows larger; tiny differences may be left out."""
@@ -156,13 +197,7 @@ class Materialization:
     def replace(self, before: Row, after: Row) -> None:
         """Stores a known row instead of another; each occurs once. If the sizes differ, the caller calls `grow`."""
         for index in self.indexes.values():
-            bucket = index.buckets.get(index.key_of(after))
-            if bucket is not None and before in bucket:
-                del bucket[before]
-                bucket[after] = 1
-            else:
-                index.delete(before, 1)
-                index.insert(after, 1)
+            index.replace(before, after)
 
     def absorb(self, delta: Delta) -> Delta:
         """Applies what of `delta` is known, drops the rest at the door, and returns what was applied."""
@@ -170,9 +205,9 @@ class Materialization:
         removed = [row for row in delta[0] if is_known(row)]
         added = [row for row in delta[1] if is_known(row)]
         delete, insert = self._delete, self._insert
-        gone = [row for row in removed if delete(row, 1)]
-        new = [row for row in added if insert(row, 1)]
-        self._row_bytes += rows_bytes(new, self.own_from) - rows_bytes(gone, self.own_from)
+        gone = [stored for row in removed if (stored := delete(row, 1)) is not None]
+        new = [stored for row in added if (stored := insert(row, 1)) is not None]
+        self._row_bytes += self._bytes_of(new) - self._bytes_of(gone)
         return removed, added
 
     def fill(self, columns: Columns, key: Key, rows: Mapping[Row, int]) -> None:
@@ -181,37 +216,35 @@ class Materialization:
         All copies of a row are known or none is, since being known depends on its values alone. So only rows that are
         not known by another key are new.
         """
-        self._learn(rows)
+        self._learn(columns, key, rows)
         self.coverage[columns].add(key)
 
     def extend(self, cover: OrderedCover, key: Key, interval: Interval, rows: Mapping[Row, int]) -> None:
         """Covers an interval of `key` too, whose rows are exactly `rows` now."""
-        self._learn(rows)
+        self._learn(cover.columns, key, rows)
         self.ordered[cover].extend(key, interval)
 
-    def _learn(self, rows: Mapping[Row, int]) -> None:
-        new = [row for row in rows if not self.is_known(row)]
-        for row in new:
-            self._insert(row, rows[row])
-        self._row_bytes += rows_bytes(new, self.own_from)
+    def _learn(self, columns: Columns, key: Key, rows: Mapping[Row, int]) -> None:
+        """Stores those of a key's rows that are not known."""
+        new = [(row, times) for row, times in rows.items() if not self.is_known(row)]
+        stored = [self._insert(row, times, columns, key) for row, times in new]
+        self._row_bytes += self._bytes_of([each for each in stored if each is not None])
 
     def evict(self, cover: Cover, key: Key) -> list[Row]:
         """Makes `key` a hole and forgets its rows that no other covered key holds; returns those, each once."""
         columns = cover.columns if isinstance(cover, OrderedCover) else cover
         self.coverage_of(cover).discard(key)
         gone = [(row, n) for row, n in self.indexes[columns].get(key).items() if not self.is_known(row)]
-        for row, times in gone:
-            self._delete(row, times)
-        rows = [row for row, _ in gone]
-        self._row_bytes -= rows_bytes(rows, self.own_from)
-        return rows
+        stored = [self._delete(row, times) for row, times in gone]
+        self._row_bytes -= self._bytes_of([each for each in stored if each is not None])
+        return [row for row, _ in gone]
 
     def take_over(self, other: "Materialization") -> None:
         """Knows exactly what another one knows, which has all of these indexes and must not be used any more. What is
         covered here stays so. References to this one, or to an index of it, remain valid."""
         for columns, index in self.indexes.items():
             index.take_over(other.indexes[columns])
-        self.row_count, self._row_bytes = other.row_count, other._row_bytes
+        self.row_count, self._row_bytes, self.packed = other.row_count, other._row_bytes, other.packed
 
     def clear(self) -> None:
         """Makes every key a hole, also when a change was applied half-way."""
@@ -241,24 +274,11 @@ class Materialization:
         for row in bag:
             if not self.is_known(row):
                 raise InvariantViolation(f"I2: {row} is stored under no covered key")
-        for columns, index in self.indexes.items():
-            _check_index(columns, index, bag)
+        for index in self.indexes.values():
+            index.check(bag)
         for columns in self.coverage:
             if columns not in self.indexes:
                 raise InvariantViolation(f"coverage of {columns} has no index")
-
-
-def _check_index(columns: Columns, index: Index, bag: Bag) -> None:
-    stored: Bag = {}
-    for key, bucket in index.buckets.items():
-        if not bucket:
-            raise InvariantViolation(f"empty bucket {key} in index {columns}")
-        for row, times in bucket.items():
-            if index.key_of(row) != key or times < 1:
-                raise InvariantViolation(f"{row} x{times} stands under {key} in index {columns}")
-            stored[row] = times
-    if stored != bag:
-        raise InvariantViolation(f"index {columns} does not hold the known rows")
 
 
 def as_bag(rows: Iterable[Row]) -> Bag:
