@@ -22,8 +22,8 @@ from dataflow.state.index import key_function
 from dataflow.state.materialization import Materialization
 from dataflow.types import Columns, Delta, Key, Row
 
-#: What a group's object takes, with the list of its accumulators and an empty dictionary.
-_GROUP_BYTES = 270
+#: What a group's object takes.
+_GROUP_BYTES = 80
 
 
 class Group:
@@ -31,11 +31,11 @@ class Group:
 
     __slots__ = ("accumulators", "grown", "row", "rows", "texts", "values")
 
-    def __init__(self, values: Row, accumulators: list[Accumulator]) -> None:
-        #: The group columns' values, as one of the group's rows has them.
+    def __init__(self, values: Row, accumulators: tuple[Accumulator, ...]) -> None:
+        #: The group columns' values, as one of the group's rows has them. The group's key, where no other can be equal.
         self.values = values
-        #: How often the rows have which texts of the group columns, where that can be several.
-        self.texts: dict[Row, int] = {}
+        #: How often the rows have which texts of the group columns, where that can be several; else None.
+        self.texts: dict[Row, int] | None = None
         #: Input rows in the group.
         self.rows = 0
         self.accumulators = accumulators
@@ -52,12 +52,15 @@ class Group:
 
     def count_text(self, values: Row, times: int) -> None:
         """Notes that rows with these texts of the group columns came, or went."""
-        if count := self.texts.get(values, 0) + times:
-            self.texts[values] = count
+        texts = self.texts
+        if texts is None:
+            texts = self.texts = {}
+        if count := texts.get(values, 0) + times:
+            texts[values] = count
         else:
-            self.texts.pop(values, None)
-        if self.values not in self.texts:
-            self.values = next(iter(self.texts), self.values)
+            texts.pop(values, None)
+        if self.values not in texts:
+            self.values = next(iter(texts), self.values)
 
     def output(self) -> Row:
         """The group's row as it should be now."""
@@ -88,12 +91,12 @@ class Grouping:
         self._grown = 0
         #: What a group takes but for that.
         fixed = sum(accumulator.state_bytes() for accumulator in fresh if not accumulator.grows)
-        self._group_bytes = _GROUP_BYTES + 2 * tuple_bytes(width) + fixed
+        self._group_bytes = _GROUP_BYTES + tuple_bytes(len(fresh)) + fixed
         if self._has_texts:
             self._group_bytes += BUCKET_BYTES + 2 * tuple_bytes(width) + width * TEXT_BYTES
 
     def _new(self, values: Row) -> Group:
-        return Group(values, [call.make() for call in self._calls])
+        return Group(values, tuple([call.make() for call in self._calls]))
 
     # Deltas
 
@@ -127,7 +130,7 @@ class Grouping:
         values = tuple([row[c] for c in self.aggregate.group])
         if not self.materialization.is_known(values + self._unset):
             return None
-        group = self.groups[key] = self._new(values)
+        group = self.groups[key] = self._new(values if self._has_texts else key)
         return group
 
     def _publish(self, touched: dict[Key, Group]) -> Delta:
@@ -222,10 +225,15 @@ class Grouping:
     def fill(self, columns: Columns, key: Key, groups: dict[Key, Group]) -> None:
         """Covers `key`, whose groups are exactly `groups` now."""
         rows: dict[Row, int] = {}
+        if columns == self.all_columns:
+            # The only group's key is the covered one: they are stored as one object.
+            groups = dict(zip([key], groups.values(), strict=False))
         # First what can fail: nothing is half filled then.
         for group_key, group in groups.items():
             if group.rows < 0:
                 raise InvariantViolation(f"group {group_key} has {group.rows} rows in a fill")
+            if not self._has_texts:
+                group.values = group_key
             group.row = group.output() if group.rows else None
         for group_key, group in groups.items():
             known = self.groups.setdefault(group_key, group) if group.rows else self.groups.get(group_key)
@@ -301,7 +309,10 @@ class Grouping:
 
     def state_bytes(self) -> int:
         """About what the groups take, beside the materialization."""
-        return getsizeof(self.groups) + self._group_bytes * len(self.groups) + self._grown
+        per_group = self._group_bytes
+        if self.all_columns not in self.materialization.coverage:
+            per_group += tuple_bytes(len(self.all_columns))
+        return getsizeof(self.groups) + per_group * len(self.groups) + self._grown
 
     # Checking
 

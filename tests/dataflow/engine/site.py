@@ -28,7 +28,7 @@ from dataflow.plan.routes import parent_columns
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.state.ordering import Ordering
-from dataflow.types import Key, Position, ReadId, Row, Snapshot, TransactionId, ViewId
+from dataflow.types import Key, Position, ReadId, Row, Snapshot, TransactionId, Value, ViewId
 from tests.simulation.oracle import compiled
 from tests.simulation.state_rows import state_rows
 
@@ -152,9 +152,14 @@ def rows_of(lookup: Lookup) -> list[Row]:
     assert base is not None
     found = [row for key in lookup.keys for row in _ROWS[chain.table, base[0]](int(key[0] or 0))]
     if isinstance(lookup.relation, Aggregate):
-        return state_rows(lookup.relation, lambda _: found, Random(1))
+        return [tuple(map(_own, row)) for row in state_rows(lookup.relation, lambda _: found, Random(1))]
     rows = list(compiled(chain).evaluate(lambda _: found))
     return rows if lookup.part is None else _first(rows, lookup.part, column_types(chain))
+
+
+def _own(value: Value) -> Value:
+    """A text as an object of its own."""
+    return value if value is None else value.encode().decode()
 
 
 def _first(rows: list[Row], part: Part, types: Sequence[SqlType]) -> list[Row]:

@@ -15,7 +15,7 @@ from tests.dataflow.engine.site import Site
 
 KEYS = 700
 #: What may be said of a byte that is there. Texts that rows share are mostly counted for each.
-AT_LEAST, AT_MOST = 0.8, 1.3
+AT_LEAST, AT_MOST = 0.85, 1.25
 SHAPES = {
     "rows by key": "SELECT id, title FROM stories WHERE id = :id",
     "join": "SELECT c.text, c.at, u.name FROM comments c JOIN users u ON u.id = c.author WHERE c.story_id = :story",
