@@ -16,6 +16,7 @@ Not here: the connection and keepalives (`stream`), snapshots (`position`), Rela
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from struct import Struct, error
+from typing import Any
 
 from cdc.change import (
     UNKNOWN,
@@ -53,7 +54,8 @@ _UNKNOWN_ROW: "Values" = [UNKNOWN] * 2000
 #: Maximum bytes of a transaction's messages; beyond it its rows are dropped.
 MAX_TRANSACTION_BYTES = 1 << 28
 
-Values = list[str | None]
+#: Texts, None, and UNKNOWN in a row that is known in part.
+Values = list[Any]
 #: Table that has a relation's rows, with the relation if it is a partition of the table.
 _Home = tuple[str, TableLayout, Partition | None]
 

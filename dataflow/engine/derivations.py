@@ -12,7 +12,7 @@ even if it is filled again in the same step, since its rows may then look otherw
 Not here: where rows are put (`staging`), who goes on when (`backfills`), what is small enough for one step (`upquery`).
 """
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -31,7 +31,7 @@ _AT_ONCE = 256
 _PENDING_BYTES = 100
 
 
-class Supply(ABC):
+class Supply(metaclass=ABCMeta):
     """The rows of a block or a union, all of whose inputs are covered whole, as far as they are derived."""
 
     #: Each once.

@@ -7,7 +7,7 @@ store) hold state over one of those.
 Not here: which nodes there are (`graph`).
 """
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,7 +167,7 @@ class Merge:
         return key if part == key else part
 
 
-class Stored(ABC):
+class Stored(metaclass=ABCMeta):
     """A node with coverage, over a chain, a block or a union."""
 
     def __init__(self, id_: NodeId, source: "SourceNode", relation: Relation) -> None:

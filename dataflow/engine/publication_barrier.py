@@ -61,7 +61,7 @@ class PublicationBarrier:
     def sees_enough(self, snapshot: Snapshot, tables: frozenset[str]) -> bool:
         """Return whether the snapshot sees all that the stream does not bring of `tables`. Of such a one the bound is
         noted: when the stream has reached it, the tables have joined."""
-        joined = tables & self._barriers.keys()
+        joined = tables.intersection(self._barriers)
         return self.covers_start(snapshot) and all(snapshot.finished(self._barriers[t]) for t in joined)
 
     def seen_by(self, position: Position) -> Callable[[Snapshot], bool]:

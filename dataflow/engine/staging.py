@@ -11,8 +11,9 @@ it was in between.
 Not here: where rows come from (`loads`, `derivations`).
 """
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from dataflow.engine.effects import Effect, LeafChange, LeafEvict, LeafFillAll, LeafLoaded, ViewStatus
 from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, OperatorNode, PartitionNode, Store, Stored
@@ -22,8 +23,11 @@ from dataflow.sizing import BUCKET_BYTES, sampled_bytes
 from dataflow.state.materialization import grouped
 from dataflow.types import Delta, Key, Row
 
+NodeT = TypeVar("NodeT", bound=InnerNode)
+OperatorT = TypeVar("OperatorT", bound=OperatorNode)
 
-class Staged(ABC):
+
+class Staged(metaclass=ABCMeta):
     """Rows of a node's source that are to be all there are."""
 
     @abstractmethod
@@ -61,10 +65,10 @@ class Staged(ABC):
         """Asserts what can be seen from inside; for tests."""
 
 
-class Twin(Staged):
+class Twin(Staged, Generic[NodeT]):
     """A node in the making, beside the one whose place it will take."""
 
-    def __init__(self, node: InnerNode, twin: InnerNode) -> None:
+    def __init__(self, node: NodeT, twin: NodeT) -> None:
         self.node = node
         self.twin = twin
         twin.materialization.require_coverage(()).add(())
@@ -100,13 +104,10 @@ class Twin(Staged):
         self.twin.materialization.check()
 
 
-class OperatorTwin(Twin):
+class OperatorTwin(Twin[OperatorT]):
     """The twin of what makes something of rows: the output is computed at the end, group by group."""
 
-    node: OperatorNode
-    twin: OperatorNode
-
-    def __init__(self, node: OperatorNode, twin: OperatorNode) -> None:
+    def __init__(self, node: OperatorT, twin: OperatorT) -> None:
         super().__init__(node, twin)
         #: Groups, or partitions, whose output is to be computed (again).
         self._changed: dict[Key, None] = dict.fromkeys(twin.operator.always())
@@ -142,21 +143,15 @@ class OperatorTwin(Twin):
             self.twin.operator.check()
 
 
-class GroupsTwin(OperatorTwin):
+class GroupsTwin(OperatorTwin[GroupingNode]):
     """The twin of a grouping."""
-
-    node: GroupingNode
-    twin: GroupingNode
 
     def _take_over(self) -> None:
         self.node.grouping.take_over(self.twin.grouping)
 
 
-class PartitionsTwin(OperatorTwin):
+class PartitionsTwin(OperatorTwin[PartitionNode]):
     """The twin of what holds partitions."""
-
-    node: PartitionNode
-    twin: PartitionNode
 
     def _take_over(self) -> None:
         self.node.partitioned.take_over(self.twin.partitioned)

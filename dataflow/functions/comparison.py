@@ -78,7 +78,7 @@ def _moment(sql_type: SqlType) -> Form:
     read = moments.days if sql_type.name == "date" else moments.microseconds
     unit = moments.DAY_US if sql_type.name == "date" else 1
 
-    def form(text: str) -> float:
+    def form(text: str) -> int | float:
         # Infinities compare with integers of any size.
         return float(text) if text in moments.INFINITIES else read(text) * unit
 
