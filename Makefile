@@ -7,6 +7,8 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+# A wheel with extension modules (hatch_build.py), unpacked: nothing that is compiled is ever among the sources.
+BUILD := build/compiled
 # The first Python on the path that is new enough; `make demo PYTHON=/path/to/python` overrides it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
@@ -59,6 +61,12 @@ compiled: $(VENV)/made-dev
 	@$(BIN)/python -m compileall -q api_schemas cdc dataflow load service
 	@said=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$said" | tail -n 40; exit 1; }
 
+.PHONY: test-compiled
+test-compiled: $(BUILD)/made ## The tests of what mypyc compiles, on a compiled build (needs a C compiler): some minutes
+	@rm -rf $(BUILD)/tests && cp -r tests pyproject.toml $(BUILD)
+	@cd $(BUILD) && $(COMPILED_PYTHON) -m pytest -n $(JOBS) \
+		$(or $(ARGS),tests/simulation tests/plans tests/sql tests/dataflow tests/cdc tests/service)
+
 # Fetched into the user's cache once, so that tests do not wait for it.
 .PHONY: servers
 servers: $(VENV)/made-servers
@@ -106,8 +114,8 @@ fuzz-api: $(VENV)/made-dev ## Random requests to both ports of a live service: 2
 	@$(BIN)/python -m tests.fuzz_api $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/made-bench ## Measure it against its peers, on this machine
-	@$(BIN)/python -m load $(ARGS)
+bench: $(VENV)/made-bench $(if $(COMPILED),$(BUILD)/made) ## Measure it against its peers, on this machine; COMPILED=1: a compiled build
+	@$(if $(COMPILED),cd $(BUILD) && $(COMPILED_PYTHON),$(BIN)/python) -m load $(ARGS)
 
 .PHONY: openapi
 openapi: $(VENV)/made-dev ## Write api_schemas/openapi.json anew
@@ -146,6 +154,16 @@ $(VENV)/made-bench: $(VENV)/made
 	@$(PIP) install --root-user-action=ignore --quiet --progress-bar off --editable '.[bench]' & \
 		pid=$$!; $(call WAIT,installing the peers of the benchmark)
 	@touch $@
+
+# Its Python finds the wheel's modules before the environment's.
+COMPILED_PYTHON = PYTHONPATH=$(CURDIR)/$(BUILD) $(CURDIR)/$(BIN)/python
+
+$(BUILD)/made: hatch_build.py pyproject.toml $(shell find api_schemas cdc dataflow load service -name '*.py') | $(VENV)/made-dev
+	@rm -rf $(BUILD) && mkdir -p $(BUILD)
+	@UPQUERY_COMPILE=1 $(PIP) wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel . & \
+		pid=$$!; $(call WAIT,compiling)
+	@$(PIP) install --quiet --no-deps --target $(BUILD) $(BUILD)/wheel/*.whl
+	@ls $(BUILD)/*.so >/dev/null && touch $@
 
 # Says what runs and for how long it has, until the background job $$pid ends, and ends as it does. Off a terminal: a
 # line every ten seconds.

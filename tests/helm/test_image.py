@@ -148,6 +148,7 @@ def test_the_context_is_what_the_image_is_built_of() -> None:
     let_in = {rule[1:] for rule in rules if rule.startswith("!")}
     assert let_in == {
         "pyproject.toml",
+        "hatch_build.py",
         "README.md",
         "LICENSE",
         "api_schemas",
@@ -194,7 +195,7 @@ def test_locked_packages_are_all_that_are_needed(path: Path) -> None:
 def test_the_steps_make_a_service_that_starts(tmp_path: Path) -> None:
     """`helm/image/build.sh`, without the packages that it depends on: those are this environment's."""
     (step,) = (json.loads(run) for run in of("RUN") if "build.sh" in run)
-    assert step[-1] == '/src/helm/image/build.sh /src /opt/upquery "$EXTRAS"'
+    assert step[-1] == 'UPQUERY_COMPILE=$COMPILE /src/helm/image/build.sh /src /opt/upquery "$EXTRAS"'
     prefix = tmp_path / "opt"
     built = subprocess.run(
         ["sh", str(ROOT / "helm" / "image" / "build.sh"), str(ROOT), str(prefix)],

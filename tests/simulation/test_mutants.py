@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fixtures.compiled import replaces_methods
 from tests.simulation.mutants import (
     evictions,
     faults,
@@ -17,6 +18,7 @@ from tests.simulation.mutants import (
 from tests.simulation.mutants.table import MUTANTS, Mutant
 from tests.simulation.runs import first_failure, replay
 
+pytestmark = replaces_methods
 #: Runs that a mutant may survive; most are caught by one of the first ten.
 SEEDS = 200
 ACTIONS = 800

@@ -14,6 +14,7 @@ from dataflow.errors import InvariantViolation
 from dataflow.ops.block import BlockJoin
 from dataflow.types import Row, TransactionId, ViewId
 from tests.dataflow.engine.site import Now, Site
+from tests.fixtures.compiled import replaces_methods
 
 COUNTED = "SELECT story_id, count(*) AS n FROM comments WHERE story_id = :story GROUP BY story_id"
 NAMED = "SELECT id, name FROM users WHERE id = :id"
@@ -35,6 +36,7 @@ def failing_absorb(error: Exception) -> AbstractContextManager[Any]:
     return patch.object(GroupingNode, "absorb", side_effect=error)
 
 
+@replaces_methods
 @pytest.mark.parametrize("error", [RecursionError("too deep"), MemoryError(), ValueError("4300 digits")])
 def test_the_view_above_is_answered_upstream_and_others_stay_as_they_are(error: Exception) -> None:
     site = Site()
@@ -55,6 +57,7 @@ def test_the_view_above_is_answered_upstream_and_others_stay_as_they_are(error: 
     site.engine.check()
 
 
+@replaces_methods
 def test_one_that_fails_again_stays_longer_and_one_that_is_well_begins_anew() -> None:
     site = Site(Limits(quarantine_heartbeats=4))
     counted = site.install(1, COUNTED)
@@ -74,6 +77,7 @@ def test_one_that_fails_again_stays_longer_and_one_that_is_well_begins_anew() ->
     assert heartbeats_of_a_stay() == 1
 
 
+@replaces_methods
 def test_a_lookup_that_cannot_be_installed_is_answered_upstream() -> None:
     site = Site()
     counted = site.install(1, COUNTED)
@@ -84,6 +88,7 @@ def test_a_lookup_that_cannot_be_installed_is_answered_upstream() -> None:
     site.engine.check()
 
 
+@replaces_methods
 def test_a_state_that_contradicts_itself_is_not_gone_on_with() -> None:
     site = Site()
     counted = site.install(1, COUNTED)
