@@ -8,8 +8,8 @@ ARG BASE_DIGEST=
 FROM python:${PYTHON_VERSION}-slim-${DEBIAN}${BASE_DIGEST} AS build
 # Extras of pyproject.toml, without Spark and the demo's database.
 ARG EXTRAS=jwt,kafka,mysql,otel,zstd
-# Modules of the hot path are compiled (hatch_build.py); empty: none.
-ARG COMPILE=1
+# 1: modules of the hot path are compiled (hatch_build.py).
+ARG COMPILE=
 RUN ["/bin/sh", "-c", "[ -z \"$COMPILE\" ] || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev; }"]
 COPY . /src
 RUN ["/bin/sh", "-c", "UPQUERY_COMPILE=$COMPILE /src/helm/image/build.sh /src /opt/upquery \"$EXTRAS\""]
