@@ -118,11 +118,10 @@ def value(binder: Binder, node: Any) -> Scalar:
 
 
 def elements(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
-    """Values that become those of one document. The server does not mix two binary collations of a character set."""
+    """Values that become those of one document. The server fails to mix two binary collations of a character set."""
     found = [_element(what, part) for part in parts]
-    binary = set[str]().union(*map(_binary_collations, found))
-    if len({collation.partition("_")[0] for collation in binary}) < len(binary):
-        raise UnsupportedQuery(f"{what} of texts of {' and '.join(sorted(binary))} fails.")
+    if len(set[str]().union(*map(_binary_collations, found))) > 1:
+        raise UnsupportedQuery(f"{what} of texts of two binary collations is not on the list of exact functions.")
     return found
 
 
@@ -130,7 +129,9 @@ def _binary_collations(part: Scalar) -> set[str]:
     """The binary collations of the texts that a document is made of."""
     if isinstance(part, Call) and part.type == BUILT:
         return set[str]().union(*map(_binary_collations, part.arguments))
-    return {part.type.collation} if part.type.is_string and part.type.collation.endswith("_bin") else set()
+    # Those without padding are compared as bytes.
+    is_binary = part.type.is_string and part.type.collation.endswith(("_bin", "bytes"))
+    return {part.type.collation} if is_binary else set()
 
 
 def _element(what: str, part: Scalar) -> Scalar:
