@@ -218,7 +218,7 @@ class StartAudit(Body):
     #: Absent: all views.
     views: list[str] | None = None
     #: Number of random keys of each view; absent: all.
-    sample: int | None = Field(default=None, ge=1, strict=True)
+    sample: int | None = Field(default=None, ge=1, le=MOST, strict=True)
     #: Reader of the database: a few connections of the service, or Spark.
     way: Literal["direct", "spark"] = "direct"
     #: Maximum number of differences in the result.
