@@ -38,3 +38,9 @@ class LeafTransaction(Protocol):
 def begin(environment: lmdb.Environment, *, write: bool = False) -> LeafTransaction:
     """Begin a transaction; as a context it commits at the end, or aborts on an exception."""
     return cast(LeafTransaction, environment.begin(write=write))
+
+
+def clear(environment: lmdb.Environment, txn: LeafTransaction) -> None:
+    """Delete all records."""
+    writing = cast("lmdb.Transaction[bytes]", txn)
+    writing.drop(environment.open_db(txn=writing), delete=False)

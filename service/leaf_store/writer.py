@@ -29,7 +29,7 @@ from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
 from service.leaf_store.reserve import Reserve
 from service.leaf_store.serving_options import SERVING, Serving
-from service.leaf_store.transaction import begin
+from service.leaf_store.transaction import begin, clear
 
 #: Commits between checks for slots of dead readers, whose old pages cannot be reused.
 _COMMITS_PER_READER_CHECK = 4096
@@ -80,6 +80,10 @@ class LeafWriter:
         self._catalog_version = 0 if state is None else state.catalog_version
         self._epoch = "" if state is None else state.epoch
         self._one_by_one = 0 if state is None else state.one_by_one
+        #: Position and time of the last commit since the last `reset`.
+        self._last = None if state is None else (state.position, state.at_ms)
+        #: True while readers have what was stored before `reset`.
+        self._outdated = False
         # A discarded store leaves no last id, but it may still have readers.
         self._last_id = max(self._stored_id(), int(time.time()))
         self._catalog_changed = True
@@ -109,10 +113,9 @@ class LeafWriter:
         return 0 if record is None else int(LAST_ID.unpack(record)[0])
 
     def reset(self, epoch: str) -> None:
-        """Discard everything at once, for readers too: views, rows, position. `epoch` names the new epoch."""
-        with self._environment.begin(write=True) as txn:
-            txn.drop(self._environment.open_db(txn=txn), delete=False)
-            txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
+        """Discard views, rows and position; readers have them until the next commit, which replaces all at once.
+        `epoch` names the new epoch."""
+        self._last, self._outdated = None, True
         self._collations.reset()
         self._encoders.clear()
         self._views.clear()
@@ -132,16 +135,20 @@ class LeafWriter:
 
     @contextmanager
     def catalog_held(self) -> Iterator[None]:
-        """Publish the views that are registered in the block together, at its end: until then readers have the views
-        of the last catalog, marked as outdated. A commit must have been made by the end."""
+        """Publish the views that are registered in the block together, at its end: until then readers have the last
+        catalog, and after `reset` all that was stored, unless the block commits effects. A commit must have been made
+        by the end."""
         self._catalog_held = True
         try:
             yield
         finally:
             self._catalog_held = False
-            state = self._reader.state()
-            if state is not None:
-                self.commit([], state.position, state.at_ms)
+            self.commit_catalog()
+
+    def commit_catalog(self, *drops: LeafDrop) -> None:
+        """Publish changes of the catalog at the position of the last commit; before the first, there are no readers."""
+        if self._last is not None:
+            self.commit(drops, *self._last)
 
     def set_epoch(self, epoch: str) -> None:
         """Set a new epoch from the next commit on, whose effects evict all keys of the old one."""
@@ -204,6 +211,9 @@ class LeafWriter:
         `together`: they come from several transactions. Returns the views that failed, which have no records from
         now on."""
         effects = list(effects)
+        if self._outdated and self._catalog_held and not effects:
+            self._last = (position, at_ms)
+            return {}
         dropped = [effect.view for effect in effects if type(effect) is LeafDrop]
         views = [info for view, info in self._views.items() if view not in dropped]
         self._catalog_changed = self._catalog_changed or bool(dropped)
@@ -215,6 +225,9 @@ class LeafWriter:
             grown: defaultdict[ViewId, int] = defaultdict(int)
             try:
                 with begin(self._environment, write=True) as txn:
+                    if self._outdated:
+                        clear(self._environment, txn)
+                        txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
                     commit = Commit(txn, self._encoders, position, grown, self._failed)
                     for effect in effects:
                         commit.apply(effect)
@@ -231,6 +244,7 @@ class LeafWriter:
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._collations.stored(written)
         self._catalog_version = version
+        self._last, self._outdated = (position, at_ms), False
         self._one_by_one = one_by_one
         self._catalog_changed = self._catalog_changed and not changed
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}

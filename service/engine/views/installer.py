@@ -225,7 +225,7 @@ class Installer:
         tombstone = self._say_elsewhere(registered, plan)
         self._elsewhere.discard((plan.view, plan.whole))
         if old is None:
-            self._commit_catalog()
+            self.leaf.commit_catalog()
         self.uninstall(old)
         return tombstone
 
@@ -236,11 +236,6 @@ class Installer:
         self.leaf.set_status(tombstone.id, Status.ELSEWHERE)
         self.leaf.publish(tombstone.id)
         return tombstone
-
-    def _commit_catalog(self) -> None:
-        state = self.leaf.reader.state()
-        if state is not None:
-            self.leaf.commit([], state.position, state.at_ms)
 
     def _register(self, new: InstalledView, *, listed: bool) -> None:
         view, refreshed = (new.view, False) if isinstance(new.view, View) else (stand_in(new.view), True)
@@ -277,16 +272,11 @@ class Installer:
             if self._collecting is None:
                 self._collecting = asyncio.get_running_loop().call_later(_COLLECT_S, self._collect)
         else:
-            self._commit_drop(installation.id)
+            self.leaf.commit_catalog(LeafDrop(installation.id))
 
     def _collect(self) -> None:
         self._collecting = None
         garbage.collect()
-
-    def _commit_drop(self, view: ViewId) -> None:
-        state = self.leaf.reader.state()
-        if state is not None:
-            self.leaf.commit([LeafDrop(view)], state.position, state.at_ms)
 
     def unfollow_unread(self) -> None:
         """Stops following tables that no installed view reads."""
@@ -334,7 +324,7 @@ class Installer:
         if registered.installed is not None:
             registered.installed.status, registered.installed.reason = status, reason
             self.leaf.set_status(registered.installed.id, status, reason)
-            self._commit_catalog()
+            self.leaf.commit_catalog()
 
     def say_progress(self, view: ViewId, text: str) -> None:
         """Sets the progress of a view that is loading; workers see it with the next commit."""
