@@ -108,10 +108,6 @@ def postgres_over(broker: KafkaBroker, database: Database, prefix: str, director
     setup = Setup(news, _kafka(broker, prefix), broker, connector)
     with _captured(setup, prefix, news.tables):
         yield setup
-    # The slot is the connector's, and would keep the database from being dropped.
-    database.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-    )
 
 
 @contextmanager

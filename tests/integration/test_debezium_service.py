@@ -121,9 +121,6 @@ def postgres_site(database: Database, kafka_broker: KafkaBroker, topic_prefix: s
 
     with site(tmp_path, database, connector, kafka_broker, version) as found:
         yield found
-    database.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-    )
 
 
 @pytest.mark.mariadb
@@ -274,6 +271,3 @@ def test_identities_of_some_columns(
                 until(is_right, LIMIT_S)
     finally:
         connector.kill()
-        database.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-        )
