@@ -101,7 +101,7 @@ class BlockSupply(Supply):
         return combination[self._driver] not in self._pending
 
     def delta(self, deltas: Mapping[NodeId, Delta], changes: Sequence[InputChange | None]) -> Delta:
-        change = self._join.delta(changes, self.counts)
+        change = self._join.delta(changes, counts=self.counts)
         driven = deltas.get(self._use.block.inputs[self._driver].id)
         if driven is not None:
             self.forget(driven[0])

@@ -159,7 +159,7 @@ def _is_read(dependent: Dependent, columns: Cover, key: Key) -> bool:
     # The first row mostly says so already; if not, ever more at once.
     while number <= _LOOKS:
         some = list(islice(rows, number))
-        if any(_drives(use, combination) for combination in _looking_up(use, dependent.position, key, some)):
+        if any(use.drives(combination) for combination in _looking_up(use, dependent.position, key, some)):
             return True
         if len(some) < number:
             return False
@@ -204,22 +204,8 @@ def _may_look_up(use: RouteUse, position: int, combination: Combination, key: Ke
 def driven_keys(use: RouteUse, combination: Combination) -> list[Key]:
     """The target's covered keys that the combination's driving row belongs to."""
     coverage = use.target.coverage_of(use.columns)
-    part = _driving_part(use, combination) if coverage.keys else None
+    part = use.driving_part(combination) if coverage.keys else None
     return [] if part is None else coverage.agreeing(use.key_positions, part)
-
-
-def _drives(use: RouteUse, combination: Combination) -> bool:
-    """Return whether `driven_keys` has any."""
-    part = _driving_part(use, combination)
-    return part is not None and use.target.coverage_of(use.columns).agrees(use.key_positions, part)
-
-
-def _driving_part(use: RouteUse, combination: Combination) -> Key | None:
-    driver = use.route.driver
-    row = combination[driver]
-    if row is None:
-        return None
-    return use.block.inputs[driver].materialization.indexes[use.route.driver_columns].key_of(row)
 
 
 # --- what a key depends on ------------------------------------------------------------------------------------------

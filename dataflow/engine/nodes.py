@@ -17,7 +17,7 @@ from dataflow.engine.counts import NodeCounts
 from dataflow.engine.key_sizes import KeySizes
 from dataflow.engine.parametric_rows import Keys
 from dataflow.ops.aggregate import Group, Grouping
-from dataflow.ops.block import BlockJoin, Condition
+from dataflow.ops.block import BlockJoin, Combination, Condition, InputChange
 from dataflow.ops.partitions import Partition, Partitioned
 from dataflow.plan.nodes import Aggregate, Block, Relation, TopK, Union, View, Window, column_types
 from dataflow.plan.parts import Interval
@@ -47,6 +47,18 @@ class BlockNode:
         """The routes through this block."""
         for child in self.children:
             yield from child.uses.values()
+
+    def delta(self, changes: Sequence[InputChange | None]) -> Delta:
+        """The block's change, given each input's (None: unchanged), without rows that belong to no covered key, as far
+        as an input's row says so. A key that is not stored may join very many."""
+        return self.join.delta(changes, [None if c is None else self._matters(i) for i, c in enumerate(changes)])
+
+    def _matters(self, input_: int) -> Condition | None:
+        """Whether a row of an input belongs to a covered key; None if that is not known before it is joined."""
+        uses = list(self.uses)
+        if any(use.route.full or use.route.driver != input_ for use in uses):
+            return None
+        return lambda combination: any(use.drives(combination) for use in uses)
 
 
 class UnionNode:
@@ -120,6 +132,19 @@ class RouteUse:
         """True if a target's key is the key that is covered of the driving input, too."""
         every = tuple(range(len(self.columns)))
         return bool(every) and self.route.key_positions == every == self.picks[0]
+
+    def driving_part(self, combination: Combination) -> Key | None:
+        """The part of the target's keys that the combination's driving row belongs to; None if that is not bound."""
+        driver = self.route.driver
+        row = combination[driver]
+        if row is None:
+            return None
+        return self.block.inputs[driver].materialization.indexes[self.route.driver_columns].key_of(row)
+
+    def drives(self, combination: Combination) -> bool:
+        """Return whether the combination's driving row belongs to a covered key of the target."""
+        part = self.driving_part(combination)
+        return part is not None and self.target.coverage_of(self.columns).agrees(self.key_positions, part)
 
     def driving_key(self, key: Key) -> Key:
         """The part of a target's key that selects rows of the driving input. Both may store one object."""

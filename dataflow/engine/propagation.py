@@ -148,7 +148,7 @@ class Propagation:
     def _pass(self, node: BlockNode | UnionNode, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
         changes = self._input_changes(node, deltas) if isinstance(node, BlockNode) else []
         try:
-            delta = node.delta(deltas) if isinstance(node, UnionNode) else node.join.delta(changes)
+            delta = node.delta(deltas) if isinstance(node, UnionNode) else node.delta(changes)
         except Exception as error:
             self._spoil(node.children, error)
             return

@@ -230,9 +230,16 @@ class BlockJoin:
 
     # Deltas
 
-    def delta(self, changes: Sequence[InputChange | None], counts: Condition | None = None) -> Delta:
+    def delta(
+        self,
+        changes: Sequence[InputChange | None],
+        matters: Sequence[Condition | None] | None = None,
+        *,
+        counts: Condition | None = None,
+    ) -> Delta:
         """The output's change, given each input's (None: unchanged). With `counts`, a condition on the row of one inner
-        input, of the output that comes of such rows."""
+        input, of the output that comes of such rows; `matters`: conditions on the changed rows of each inner input,
+        before they are joined."""
         removed: list[Row] = []
         added: list[Row] = []
         for i, change in enumerate(changes):
@@ -241,7 +248,7 @@ class BlockJoin:
                 if self.block.inputs[i].left:
                     changed = self._left_change(self.orders[i], change, find)
                 else:
-                    changed = self._inner_change(self.orders[i], change, find)
+                    changed = self._inner_change(self.orders[i], change, find, matters[i] if matters else None)
                 removed += self.rows(where(counts, changed[0]))
                 added += self.rows(where(counts, changed[1]))
         return consolidate((removed, added))
@@ -261,12 +268,14 @@ class BlockJoin:
         """The change to take back when input `input_` is looked up while input `i` changes."""
         return changes[input_] if input_ > i else None
 
-    def _inner_change(self, order: DeltaOrder, change: InputChange, find: Find) -> list[list[Combination]]:
+    def _inner_change(
+        self, order: DeltaOrder, change: InputChange, find: Find, matters: Condition | None
+    ) -> list[list[Combination]]:
         """The combinations that go and come."""
         changed: list[list[Combination]] = []
         for rows in (change.removed, change.added):
             first, *others = self._asked[order.start]
-            combinations = where(first, [self.start(order.start, row) for row in rows])
+            combinations = where(first, where(matters, [self.start(order.start, row) for row in rows]))
             for step, condition in zip(order.inner + order.left, others, strict=True):
                 if not combinations:
                     break

@@ -39,6 +39,17 @@ def test_rows_and_bytes_up_to_the_limit() -> None:
     assert Answer(ReadId(1)) in exactly.read(VIEW, ("7",))
 
 
+def test_changes_of_a_key_that_is_not_stored_are_not_joined() -> None:
+    """It may have very many rows. Its joined tables' rows stay in memory until they are evicted."""
+    large = site(JOINED.replace("SELECT s.id", "SELECT s.title"), KeyLimits(rows=1))
+    assert Forward(ReadId(1)) in large.read(VIEW, ("7",))
+    leaf = large.engine.graph.leaves[VIEW]
+    changed = (*story(7)[:2], "another title", *story(7)[3:])
+    large.commit("stories", removed=[story(7)], added=[changed])
+    assert leaf.counts.rows_dropped == 0
+    large.engine.check()
+
+
 def test_the_limit_of_all_views_in_bytes() -> None:
     small = site(BY_AUTHOR, KeyLimits(), Limits(key_rows_bytes=400))
     effects = small.read(VIEW, ("7",))
