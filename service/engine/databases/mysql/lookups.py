@@ -11,7 +11,6 @@ definition is locked until the transaction ends, so the log's end after the SELE
 Not here: the SQL (`dataflow.lookups.mysql.lookup`).
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +36,7 @@ from service.engine.upstream.results import (
     LookupRows,
     UpstreamError,
 )
+from service.engine.upstream.stalls import stall_limit
 
 #: The second attempt reads the visible place again; another server may have taken over.
 _TRIES = 4
@@ -146,12 +146,12 @@ class MySqlLookups:
         limit_s: float | None = None,
     ) -> SnapshotReplies:
         """Runs statements at one snapshot, `compared` if other snapshots are compared with it. Raises UpstreamError,
-        also if a server that is connected does not answer within `limit_s`."""
+        also if a server that is connected sends nothing for `limit_s`."""
         for _ in range(_TRIES):
             self.statements += 1 + len(statements)
             async with self._pool.connection() as wire:
                 question = self._question(compared)
-                async with asyncio.timeout(limit_s):
+                async with stall_limit(wire.fileno, limit_s):
                     replies = await wire.ask(*question.statements(statements), most=most)
                 found, snapshot, bound = question.answer(replies)
             if snapshot is not None:

@@ -74,6 +74,11 @@ class Wire:
         self._loop.add_reader(self._socket, self._readable)
 
     @property
+    def fileno(self) -> int:
+        """Descriptor of the socket."""
+        return self._socket.fileno()
+
+    @property
     def busy(self) -> bool:
         """True if the server may still be working."""
         return self._replies is not None

@@ -10,7 +10,6 @@ whether they are retryable).
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from select import POLLIN, poll
 
 import psycopg
 from psycopg import AsyncConnection
@@ -21,6 +20,7 @@ from cdc.postgres.session import keepalive_parameters, session_sql
 from service.engine.upstream.pool import ConnectionPool
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.server_check import ServerWatch
+from service.engine.upstream.stalls import has_input
 
 #: In addition to those that determine how values print. A push need not wait for a standby, since it contains no data.
 #: Planning a lookup of a few keys takes three times as long as running it (97 µs against 32 µs), and its plan does not
@@ -129,11 +129,7 @@ class PostgresPool:
 
     def is_open(self, connection: AsyncConnection) -> bool:
         """Unexpected data on an idle connection is most likely a termination notice."""
-        if connection.closed:
-            return False
-        waiting = poll()
-        waiting.register(connection.pgconn.socket, POLLIN)
-        return not waiting.poll(0)
+        return not (connection.closed or has_input(connection.pgconn.socket))
 
     async def end(self, connection: AsyncConnection) -> None:
         try:

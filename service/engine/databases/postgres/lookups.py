@@ -50,6 +50,7 @@ from service.engine.upstream.results import (
     LookupRows,
     UpstreamError,
 )
+from service.engine.upstream.stalls import StallTimer
 
 #: Snapshot, and positions of the log at that time.
 VERSION = (
@@ -319,18 +320,17 @@ class _Stalls:
     def __init__(self, connection: AsyncConnection, tables: Sequence[str], limit_s: float) -> None:
         self._connection = connection
         self._tables = tables
-        self._limit_s = limit_s
         self._running = 0
         self._stalled: set[str] = set()
         self._cancelling: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = StallTimer(connection.pgconn.socket, limit_s, self._stall)
 
     def ended(self, statement: int) -> None:
         """Notes the end of a statement; the next one runs."""
         self._running = statement + 1
         if self._running < len(self._tables) and self._tables[self._running] in self._stalled:
             self.cancel()
-        self._restart()
+        self._timer.restart()
 
     def cancel(self) -> None:
         """Cancels the running statement."""
@@ -340,20 +340,13 @@ class _Stalls:
         if self._running < len(self._tables):
             self._stalled.add(self._tables[self._running])
         self.cancel()
-        self._restart()
-
-    def _restart(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(self._limit_s, self._stall)
 
     async def __aenter__(self) -> Self:
-        self._restart()
+        self._timer.restart()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.stop()
         if self._cancelling:
             await asyncio.gather(*self._cancelling, return_exceptions=True)
 

@@ -145,6 +145,29 @@ def test_a_database_far_away_has_rounds(upstream: Upstream, tmp_path: Path) -> N
     asyncio.run(scenario())
 
 
+def test_a_busy_loop_ends_no_round(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replies of the first round arrive while the loop does something else for longer than a round waits."""
+    blocks = "SELECT pg_sleep(0.3)" if isinstance(upstream.database, Database) else "SELECT sleep(0.3)"
+
+    async def scenario() -> None:
+        async with warmed(upstream, tmp_path) as runtime:
+            before = runtime.counters.lookup_rounds
+
+            def block() -> None:
+                if runtime.counters.lookup_rounds == before:
+                    asyncio.get_running_loop().call_soon(block)
+                else:
+                    upstream.database.query(blocks)
+
+            alone: list[object] = []
+            monkeypatch.setattr(type(runtime.lookups), "run", lambda *arguments: alone.append(arguments))
+            asyncio.get_running_loop().call_soon(block)
+            await asyncio.gather(*together(runtime, range(1, 4)))
+            assert not alone
+
+    asyncio.run(scenario())
+
+
 def test_cancelled_reads_of_a_round_do_not_end_the_others(upstream: Upstream, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with warmed(upstream, tmp_path) as runtime:
