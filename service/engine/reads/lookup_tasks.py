@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +17,7 @@ from dataflow.engine.effects import CancelLookup
 from dataflow.engine.events import LookupDone, LookupFailed, LookupsDone, LookupTooLarge
 from dataflow.plan.nodes import table_of
 from dataflow.plan.parts import Lookup
+from dataflow.plan.rewriting import at_most_one
 from dataflow.schema import Catalog
 from dataflow.types import LookupId, NodeId
 from service.engine.loop.dispatcher import Dispatcher
@@ -38,7 +38,9 @@ ROUND_LOOKUPS = 16
 _ROUND_ROWS = 500
 #: Maximum wait, beyond a round trip, for a lookup that others of its round wait for; it is run again alone.
 _STALL_S = 0.1
-#: Growth of the fastest time with each lookup that takes longer.
+#: Assumed round trip until one has been measured.
+_LONGEST_TRIP_S = 1.0
+#: Growth of the fastest time with each lookup or round that takes longer.
 _LONGER = 1.02
 
 
@@ -91,8 +93,8 @@ class LookupTasks:
         self._rounds = 0
         #: Tables whose lookup was not answered in time, or failed.
         self._slow: set[str] = set()
-        #: The fastest lookups take a round trip.
-        self._trip_s = inf
+        #: The fastest lookups, or rounds, take a round trip.
+        self._trip_s = _LONGEST_TRIP_S
         self.counts: dict[NodeId, LookupCounts] = {}
         self._of_everything: Callable[[Lookup], None] = self.start
         self._cancel_other: Callable[[LookupId], None] = lambda _: None
@@ -134,9 +136,11 @@ class LookupTasks:
         self._waiting[lookup.id] = lookup
 
     def _is_small(self, lookup: Lookup) -> bool:
-        counts = self.counts.get(lookup.node)
-        if counts is None or not lookup.columns or lookup.part is not None or table_of(lookup.relation) in self._slow:
+        if not lookup.columns or lookup.part is not None or table_of(lookup.relation) in self._slow:
             return False
+        counts = self.counts.get(lookup.node)
+        if counts is None:
+            return at_most_one(lookup.relation, set(lookup.columns), self._catalog)
         return counts.rows * len(lookup.keys) <= _ROUND_ROWS * max(1, counts.keys)
 
     def _begin_rounds(self) -> None:
@@ -207,7 +211,8 @@ class LookupTasks:
             log.debug("a round of lookups failed; each runs alone", lookups=len(lookups), reason=str(error))
         except Exception:
             log.exception("a round of lookups failed; each runs alone", lookups=len(lookups))
-        took_s = (perf_counter() - started_s) / len(lookups)
+        took_s = perf_counter() - started_s
+        self._note_trip(took_s)
         results: list[LookupDone] = []
         for lookup, rows in zip(lookups, found, strict=True):
             if not self._end(lookup):
@@ -216,7 +221,7 @@ class LookupTasks:
                 self._slow.add(table_of(lookup.relation))
                 self.start(lookup)
             else:
-                self._count(lookup, len(rows.rows), took_s)
+                self._count(lookup, len(rows.rows), took_s / len(lookups))
                 results.append(_done(lookup, rows))
         if results:
             self._dispatcher.step(LookupsDone(results))
@@ -237,12 +242,15 @@ class LookupTasks:
             started_s = perf_counter()
             found = await self._lookups.run(lookup, self._catalog, self._of_keys if lookup.columns else UNLIMITED)
         took_s = perf_counter() - started_s
-        # The way to the database may become longer.
-        self._trip_s = min(took_s, _LONGER * self._trip_s)
+        self._note_trip(took_s)
         if lookup.columns:
             (self._slow.discard if took_s < self._stall_s else self._slow.add)(table)
         self._count(lookup, len(found.rows), took_s)
         return _done(lookup, found)
+
+    def _note_trip(self, took_s: float) -> None:
+        # The way to the database may become longer.
+        self._trip_s = min(took_s, _LONGER * self._trip_s)
 
     @property
     def _stall_s(self) -> float:

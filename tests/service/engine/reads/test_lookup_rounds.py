@@ -90,10 +90,11 @@ def test_reads_of_one_turn_share_rounds(upstream: Upstream, tmp_path: Path) -> N
     async def scenario() -> None:
         async with warmed(upstream, tmp_path) as runtime:
             counted = runtime.counters
-            assert counted.lookup_rounds == 0
+            # By a unique key: a key has one row at most, before any was looked up.
+            assert counted.lookup_rounds == 3
             await asyncio.gather(*together(runtime, range(1, 200)))
             assert counted.lookup_keys == 3 * 200
-            assert counted.lookup_rounds > 0
+            assert counted.lookup_rounds > 3
             assert counted.lookups - 3 <= counted.lookup_rounds * ROUND_LOOKUPS
             # Of one table they share statements, too.
             assert counted.lookups - 3 < 3 * 199 / 4
