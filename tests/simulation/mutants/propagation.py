@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from dataflow.engine import nodes, upquery
 from dataflow.engine.events import TableDelta, Transaction
-from dataflow.engine.nodes import UnionNode
+from dataflow.engine.nodes import BlockNode, UnionNode
 from dataflow.engine.propagation import Propagation
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
@@ -16,6 +16,16 @@ from dataflow.ops.partitions import Partitioned
 def new_state_on_all_sides() -> AbstractContextManager[Any]:
     """A block joins a change with the new state of every other input."""
     return patch.object(BlockJoin, "_old_state", lambda *_: None)
+
+
+def rows_by_their_driver_alone() -> AbstractContextManager[Any]:
+    """A block joins only the rows that belong to a covered key, also those of an input that does not say so."""
+
+    def mutant(self: BlockNode, input_: int) -> Any:
+        uses = [use for use in self.uses if use.route.driver == input_]
+        return lambda combination: any(use.drives(combination) for use in uses)
+
+    return patch.object(BlockNode, "_matters", mutant)
 
 
 def truncate_ignored() -> AbstractContextManager[Any]:

@@ -67,6 +67,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     lookups.install_before_the_bound: None,
     lookups.one_snapshot_for_a_round: None,
     lookups.ring_trimmed_too_early: None,
+    propagation.rows_by_their_driver_alone: None,
     propagation.truncate_ignored: None,
     lookups.truncate_marker_ignored: Focus(("stories", "story_user", "votes_of"), {"truncate": 5}),
     propagation.overflow_ignored: None,
