@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from dataflow.engine.derivations import Derivation, Derivations
 from dataflow.engine.flights import FlightKey, Flights, LookupQuery
+from dataflow.engine.leaf import Leaf
 from dataflow.engine.loads import Load, Loads
-from dataflow.engine.nodes import InnerNode, Leaf, Stored
+from dataflow.engine.nodes import InnerNode, Stored
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation, contained
 from dataflow.types import LookupId, NodeId, Position, ViewId

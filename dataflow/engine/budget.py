@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataflow.engine.context import Context
 from dataflow.engine.evictions import Evictions, Target, direct_reads, inner_keys
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import Leaf, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import Stored
 from dataflow.engine.ranking import KEY_BYTES, Ranking
 from dataflow.engine.refreshed_views import RefreshedViews
 from dataflow.engine.upquery import Upqueries

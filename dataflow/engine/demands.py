@@ -20,7 +20,8 @@ from dataflow.engine.evictions import Evictions, views_above
 from dataflow.engine.flights import FlightKey
 from dataflow.engine.forwarded_reads import ForwardedReads
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import Leaf, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import Stored
 from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.quarantine import Quarantine
 from dataflow.engine.ranking import Ranking

@@ -23,10 +23,11 @@ from dataflow.engine.evictions import Evictions
 from dataflow.engine.flights import Flights
 from dataflow.engine.graph import Graph
 from dataflow.engine.installation import Installation
+from dataflow.engine.leaf import Leaf
 from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.loads import Loads
 from dataflow.engine.lookup_results import LookupResults
-from dataflow.engine.nodes import Leaf, Stored
+from dataflow.engine.nodes import Stored
 from dataflow.engine.pins import Pins, needed_keys
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.publication_barrier import PublicationBarrier

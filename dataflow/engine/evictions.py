@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, RouteUse, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import Dependent, InnerNode, Merge, RouteUse, Stored
 from dataflow.errors import contained
 from dataflow.ops.block import Combination, where
 from dataflow.state.intervals import Cover

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import GroupingNode, Leaf, RouteUse, SourceNode, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import GroupingNode, RouteUse, SourceNode, Stored
 from dataflow.lookups.shapes import lookup_shape
 from dataflow.plan.at_read import with_rows
 from dataflow.plan.estimate import estimated_bytes, size_text

@@ -18,7 +18,8 @@ from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.effects import Effect, LeafExtend
 from dataflow.engine.events import Ahead, Extent
 from dataflow.engine.key_sizes import KeySizes
-from dataflow.engine.nodes import Leaf, RouteUse, Store, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import RouteUse, Store, Stored
 from dataflow.plan.parts import END, Cut, Interval, Part
 from dataflow.sizing import sampled_bytes
 from dataflow.state.intervals import OrderedCover, OrderedCoverage

@@ -17,7 +17,8 @@ from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.context import Context
 from dataflow.engine.effects import CancelLookup
 from dataflow.engine.events import LookupDone
-from dataflow.engine.nodes import Leaf, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import Stored
 from dataflow.engine.outstanding import Outstanding, UpstreamQuery
 from dataflow.engine.parametric_rows import Keys
 from dataflow.engine.publication_barrier import PublicationBarrier

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from dataflow.engine.evictions import Target, dependent_keys, direct_reads
-from dataflow.engine.nodes import InnerNode, Leaf, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import InnerNode, Stored
 from dataflow.sizing import TEXT_BYTES, tuple_bytes
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Key, NodeId, ViewId

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.events import TableDelta
 from dataflow.engine.key_sizes import UNLIMITED, KeyLimits, KeySizes
+from dataflow.engine.leaf import Leaf
 from dataflow.engine.nodes import (
     BlockNode,
     Dependent,
     GroupingNode,
     InnerNode,
-    Leaf,
     Merge,
     PartitionNode,
     RouteUse,

@@ -12,7 +12,8 @@ from collections.abc import Collection
 from dataflow.engine.context import Context
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import LookupQuery
-from dataflow.engine.nodes import GroupingNode, Leaf, PartitionNode, Store
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import GroupingNode, PartitionNode, Store
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation

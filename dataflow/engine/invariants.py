@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataflow.engine.derivations import Derivations
 from dataflow.engine.flights import Flights
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import InnerNode, Leaf, Merge, OperatorNode, RouteUse, Store, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import InnerNode, Merge, OperatorNode, RouteUse, Store, Stored
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.ops.block import where

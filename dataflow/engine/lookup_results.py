@@ -18,8 +18,9 @@ from dataflow.engine.effects import Reach
 from dataflow.engine.evictions import views_above
 from dataflow.engine.flights import Flights, LookupQuery
 from dataflow.engine.installation import Installation
+from dataflow.engine.leaf import Leaf
 from dataflow.engine.loads import Loads
-from dataflow.engine.nodes import GroupingNode, Leaf
+from dataflow.engine.nodes import GroupingNode
 from dataflow.engine.ring import Ring
 from dataflow.engine.uncertain_visibility import UncertainVisibility
 from dataflow.engine.upquery import Upqueries

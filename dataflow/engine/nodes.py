@@ -4,7 +4,7 @@ Kinds: a *chain node*, a *block node* and a *union node* are stateless functions
 (groups), *partitions* (what windows and top-k make of them) and a *leaf* (coverage only, its rows live in the leaf
 store) hold state over one of those.
 
-Not here: which nodes there are (`graph`).
+Not here: which nodes there are (`graph`), leaves (`leaf`).
 """
 
 from abc import ABCMeta, abstractmethod
@@ -14,21 +14,17 @@ from dataclasses import dataclass, field
 
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.counts import NodeCounts
-from dataflow.engine.key_sizes import KeySizes
 from dataflow.engine.parametric_rows import Keys
 from dataflow.ops.aggregate import Group, Grouping
 from dataflow.ops.block import BlockJoin, Combination, Condition, InputChange
 from dataflow.ops.partitions import Partition, Partitioned
-from dataflow.plan.nodes import Aggregate, Block, Relation, TopK, Union, View, Window, column_types
+from dataflow.plan.nodes import Aggregate, Block, Relation, TopK, Union, Window, column_types
 from dataflow.plan.parts import Interval
 from dataflow.plan.routes import Completion, Route, Source
-from dataflow.sizing import NUMBER_BYTES
 from dataflow.state.coverage import Coverage
-from dataflow.state.index import key_function
-from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
-from dataflow.state.materialization import Materialization, as_bag, consolidate, grouped
-from dataflow.state.ordering import Ordering
-from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
+from dataflow.state.intervals import Cover, OrderedCover
+from dataflow.state.materialization import Materialization, as_bag, consolidate
+from dataflow.types import Columns, Delta, Key, NodeId, Row
 
 
 class BlockNode:
@@ -54,7 +50,7 @@ class BlockNode:
         return self.join.delta(changes, [None if c is None else self._matters(i) for i, c in enumerate(changes)])
 
     def _matters(self, input_: int) -> Condition | None:
-        """Whether a row of an input belongs to a covered key; None if that is not known before it is joined."""
+        """Returns a test whether a row of an input belongs to a covered key; None if a row alone does not say so."""
         uses = list(self.uses)
         if any(use.route.full or use.route.driver != input_ for use in uses):
             return None
@@ -427,92 +423,6 @@ class PartitionNode(OperatorNode):
         """Covers `key` with exactly these partitions."""
         self.partitioned.fill(columns, key, partitions)
         self.counts.filled += 1
-
-
-class Leaf(Stored):
-    """A view's covered keys. Its rows live in the leaf store."""
-
-    def __init__(self, id_: NodeId, source: "SourceNode", view_id: ViewId, view: View) -> None:
-        super().__init__(id_, source, source.relation)
-        self.view_id = view_id
-        self.view = view
-        self.key_of = key_function(view.key_columns, self.types)
-        #: Of `view.key_columns`, or of ``()`` if there is no route for them. Set when the route is known (`cover_by`).
-        self.coverage = Coverage(())
-        #: How keys are covered in part; None if they are covered whole only.
-        self.ordered: OrderedCover | None = None
-        #: Whether the view is kept whole, from its installation on.
-        self.full = True
-        #: Subscriptions by key.
-        self.pins: dict[Key, int] = {}
-        #: What filling a key costs, on average (1.0: one lookup).
-        self.refill_cost = 1.0
-        self.broken: str | None = None
-        #: Why it is answered upstream for a while (`engine.quarantine`).
-        self.quarantine: str | None = None
-        #: Whether it was in quarantine and, kept whole, has not been loaded since: reads are answered upstream still.
-        self.recovering = False
-        self.loaded = False
-        #: If its keys have limits of their own.
-        self.sizes: KeySizes | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """True if nothing is to be computed for it: it is broken, or in quarantine."""
-        return self.broken is not None or self.quarantine is not None
-
-    def measure(self) -> int:
-        coverage = self.coverage
-        return coverage.state_bytes() + coverage.text_bytes + NUMBER_BYTES * len(coverage)
-
-    def cover_by(self, columns: Columns, ordered: OrderedCover | None) -> None:
-        """Keys are on `columns` from now on, and covered in part by `ordered`."""
-        self.full = not columns and ordered is None
-        self.ordered = ordered
-        if ordered is None:
-            self.coverage = Coverage(columns)
-        else:
-            self.coverage = OrderedCoverage(columns, Ordering(ordered.order, self.types))
-
-    def coverage_of(self, cover: Cover) -> Coverage:
-        del cover
-        return self.coverage
-
-    def coverages(self) -> Mapping[Cover, Coverage]:
-        return {self.coverage.columns: self.coverage}
-
-    def covered(self, columns: Columns, key: Key) -> bool:
-        del columns
-        coverage = self.coverage
-        if isinstance(coverage, OrderedCoverage):
-            return coverage.whole(key)
-        return key in coverage.keys
-
-    def covering_key(self, key: Key) -> Key:
-        """The key that must be covered for a read of `key`."""
-        return () if self.full else key
-
-    def changes(self, delta: Delta) -> dict[Key, Delta]:
-        """The part of the source's change that is under covered keys, by key. A NULL parameter matches nothing."""
-        covered = self.coverage.keys
-        if not covered:
-            return {}
-        changes = grouped(delta, self.key_of)
-        if self.full:
-            return {key: change for key, change in changes.items() if None not in key}
-        found = {key: change for key, change in changes.items() if key in covered}
-        if isinstance(self.coverage, OrderedCoverage):
-            held = {key: _held(self.coverage, key, change) for key, change in found.items()}
-            return {key: change for key, change in held.items() if change[0] or change[1]}
-        return found
-
-
-def _held(coverage: OrderedCoverage, key: Key, change: Delta) -> Delta:
-    """The part of a covered key's change that is in its covered intervals."""
-    if coverage.whole(key):
-        return change
-    removed, added = ([row for row in rows if coverage.holds(key, row)] for rows in change)
-    return removed, added
 
 
 def _has_stored_texts(source: "SourceNode") -> bool:

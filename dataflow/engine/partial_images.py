@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.events import TableDelta
 from dataflow.engine.evictions import Target
-from dataflow.engine.nodes import Leaf, Store, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import Store, Stored
 from dataflow.errors import contained
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import passed_through

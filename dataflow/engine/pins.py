@@ -6,7 +6,7 @@ Not here: pinned keys of refreshed views (`refreshed_views`), who fills again wh
 from collections.abc import Callable
 
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import Leaf
+from dataflow.engine.leaf import Leaf
 from dataflow.engine.ranking import Ranking
 from dataflow.engine.upquery import Demand, Want
 from dataflow.types import Key, ViewId

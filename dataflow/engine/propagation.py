@@ -16,7 +16,8 @@ from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evictions import Evictions, Target, downstream
 from dataflow.engine.graph import Graph, merged
 from dataflow.engine.incongruence import Incongruence
-from dataflow.engine.nodes import BlockNode, InnerNode, Leaf, Stored, UnionNode
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import BlockNode, InnerNode, Stored, UnionNode
 from dataflow.engine.ranking import Ranking
 from dataflow.errors import contained
 from dataflow.ops.block import InputChange

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from dataflow.engine.context import Context
 from dataflow.engine.effects import ViewStatus
 from dataflow.engine.evictions import Evictions, downstream
-from dataflow.engine.nodes import Leaf, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import Stored
 from dataflow.errors import EvaluationError
 
 #: Characters of a reason: an error may repeat a large value.

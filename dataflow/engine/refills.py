@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from dataflow.engine.context import Context
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import Leaf
+from dataflow.engine.leaf import Leaf
 from dataflow.engine.upquery import Demand, Upqueries, Want
 from dataflow.plan.parts import WHOLE
 from dataflow.types import Key

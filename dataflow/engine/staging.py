@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dataflow.engine.effects import Effect, LeafChange, LeafEvict, LeafFillAll, LeafLoaded, ViewStatus
-from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, OperatorNode, PartitionNode, Store, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import GroupingNode, InnerNode, OperatorNode, PartitionNode, Store, Stored
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.errors import InvariantViolation
 from dataflow.sizing import BUCKET_BYTES, sampled_bytes

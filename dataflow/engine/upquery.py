@@ -21,7 +21,8 @@ from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, ViewStatus
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.incongruence import covered_or_subsumed
-from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, Merge, RouteUse, Stored, UnionNode
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import GroupingNode, InnerNode, Merge, RouteUse, Stored, UnionNode
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.staging import say_ready
 from dataflow.errors import EvaluationError, contained

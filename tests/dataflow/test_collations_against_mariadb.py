@@ -12,7 +12,7 @@ from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.collations import load_collations
 from service.engine.databases.mysql.connect import MySqlPool
 from tests.fixtures.mariadb import MariaDatabase
-from tests.fixtures.streams import run
+from tests.fixtures.streams import LIMIT_S, run
 
 PAIRS = 1500
 COLLATIONS = (
@@ -93,7 +93,7 @@ def loaded(database: MariaDatabase, name: str) -> Collation:
         finally:
             await pool.close()
 
-    found = run(load())
+    found = run(load(), 10 * LIMIT_S)
     assert found is not None, name
     return found
 
@@ -172,5 +172,5 @@ def test_collations_of_languages_are_not_guessed(mariadb: MariaDatabase, name: s
         finally:
             await pool.close()
 
-    found = run(load())
+    found = run(load(), 10 * LIMIT_S)
     assert name == "latin1_german2_ci" or not found

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from dataflow.engine.engine import Engine
-from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Leaf, UnionNode
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, UnionNode
 from tests.fixtures.compiled import COMPILED
 
 #: What can fail of an inner node: each is called with rows, or what was made of them, as the last argument but one.

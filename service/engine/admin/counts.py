@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import Leaf, SourceNode, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import SourceNode, Stored
 from dataflow.engine.refresh_leaf import RefreshLeaf
 from dataflow.types import NodeId
 from service.engine.admin.explain import nodes_above

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.explain import Explanation
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import BlockNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import BlockNode, GroupingNode, PartitionNode, SourceNode, Stored, UnionNode
 from dataflow.lookups.shapes import lookup_shape
 from dataflow.plan import explain_refresh
 from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window

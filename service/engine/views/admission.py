@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.explain import Explanation
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, Stored
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.nodes import GroupingNode, InnerNode, Stored
 from dataflow.plan.estimate import Sizes, estimated_bytes, estimated_leaf_bytes
 from dataflow.plan.nodes import Aggregate, Chain, Relation, View
 from dataflow.schema import Catalog

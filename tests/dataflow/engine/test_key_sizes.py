@@ -40,7 +40,7 @@ def test_rows_and_bytes_up_to_the_limit() -> None:
 
 
 def test_changes_of_a_key_that_is_not_stored_are_not_joined() -> None:
-    """It may have very many rows. Its joined tables' rows stay in memory until they are evicted."""
+    """Their rows may be very many. Those of the joined tables stay in memory until they are evicted."""
     large = site(JOINED.replace("SELECT s.id", "SELECT s.title"), KeyLimits(rows=1))
     assert Forward(ReadId(1)) in large.read(VIEW, ("7",))
     leaf = large.engine.graph.leaves[VIEW]

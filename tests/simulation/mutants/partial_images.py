@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from dataflow.engine import loads
 from dataflow.engine.invalidation import Invalidator
-from dataflow.engine.nodes import Leaf
+from dataflow.engine.leaf import Leaf
 from dataflow.engine.partial_images import PartialImages
 from dataflow.types import UNKNOWN, Row
 
