@@ -9,7 +9,7 @@ from service.gateway.opening import Gateway, GatewayReport
 from service.protocol.gateway_worker_config import GatewayWorkerConfig
 from service.protocol.liveness import follow_loop
 from service.settings.gateway_file import GatewayFile
-from service.web.bounded_protocol import connection_limits_of
+from service.web.bounded_protocol import ConnectionLimits
 from service.web.server import DrainingServer
 from service.worker.process import allow_files, server_of, wrapped
 
@@ -25,7 +25,7 @@ def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> 
     # The pods may have changed, if this is not the first worker of its number.
     following.look()
     gateway = Gateway.of(following.settings)
-    limits = connection_limits_of(config.http, guarded=config.auth is not None)
+    limits = ConnectionLimits(config.http, loopback_only=config.auth is None)
     server = server_of(wrapped(gateway.app, config), config.graceful_shutdown_s, limits)
     server.drain = gateway.app.drain
     clients, connections = config.http.max_connections, config.settings.gateway.connections

@@ -10,7 +10,7 @@ not timed.
 """
 
 from asyncio import BaseTransport, Protocol, TimerHandle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -33,35 +33,15 @@ _LOOKED_AT = frozenset({b"host", b"expect", b"transfer-encoding"})
 _LINGER_S, _LINGER_BYTES = 1.0, 1 << 20
 
 
-#: Defaults are those of the settings.
-_HTTP = HttpSettings()
-
-
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    max_head_bytes: int = _HTTP.max_head_bytes
-    max_headers: int = _HTTP.max_headers
-    max_body_bytes: int = _HTTP.max_body_bytes
-    receive_timeout_s: float = _HTTP.receive_timeout_s
-    keep_alive_s: float = _HTTP.keep_alive_s
-    max_connections: int = _HTTP.max_connections
-    #: Paths that are served on connections over `max_connections`, too.
+    """Limits of a port's connections: those of the settings, and two that depend on the port."""
+
+    http: HttpSettings = field(default_factory=HttpSettings)
+    #: Paths that are served on connections over `http.max_connections`, too.
     always_served: frozenset[str] = frozenset()
     #: Whether the Host of a request must be a name or an address of this machine.
     loopback_only: bool = False
-
-
-def connection_limits_of(http: HttpSettings, *, guarded: bool = True) -> ConnectionLimits:
-    """Return the limits of the settings; `guarded`: the service has access control."""
-    return ConnectionLimits(
-        max_head_bytes=http.max_head_bytes,
-        max_headers=http.max_headers,
-        max_body_bytes=http.max_body_bytes,
-        receive_timeout_s=http.receive_timeout_s,
-        keep_alive_s=http.keep_alive_s,
-        max_connections=http.max_connections,
-        loopback_only=not guarded,
-    )
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -86,8 +66,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Accept the connection. One over the limit is refused at its first request."""
         super().connection_made(transport)  # type: ignore[arg-type]
-        self.timeout_keep_alive = self.limits.keep_alive_s  # type: ignore[assignment]
-        if len(self.connections) > self.limits.max_connections:
+        self.timeout_keep_alive = self.limits.http.keep_alive_s  # type: ignore[assignment]
+        if len(self.connections) > self.limits.http.max_connections:
             self._crowded = True
             self.timeout_keep_alive = min(self.timeout_keep_alive, _LINGER_S)  # type: ignore[assignment]
         self._idle_since = perf_counter()
@@ -200,11 +180,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: Scope = cycle.scope  # type: ignore[assignment]
-        if self._crowded and scope["path"] not in self.limits.always_served:
+        limits = self.limits
+        if self._crowded and scope["path"] not in limits.always_served:
             self._refuse(_crowded(), cycle)
         elif scope.get(SCOPE_KEY) not in self.hosts.known and (error := self.hosts.problem(scope)) is not None:
             self._refuse(error, cycle)
-        elif len(scope["headers"]) > self.limits.max_headers or _head_bytes(scope) > self.limits.max_head_bytes:
+        elif len(scope["headers"]) > limits.http.max_headers or _head_bytes(scope) > limits.http.max_head_bytes:
             self._refuse(self._too_large(), cycle)
         else:
             self._serve(cycle, app)
@@ -227,8 +208,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or self.transport.get_protocol() is not self:
             return
         if self._late is None:
-            self._late = self.loop.call_later(self.limits.receive_timeout_s, self._too_late)
-        limits, size = self.limits, self._received
+            self._late = self.loop.call_later(self.limits.http.receive_timeout_s, self._too_late)
+        limits, size = self.limits.http, self._received
         if len(self.headers or ()) > limits.max_headers or (not self._has_head() and size > limits.max_head_bytes):
             self._refuse(self._too_large())
         elif self._announces_too_much():
@@ -248,15 +229,15 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._has_head() or self.pipeline or cycle.response_started:
             return False
         announced = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
-        return announced.isdigit() and int(announced) > self.limits.max_body_bytes
+        return announced.isdigit() and int(announced) > self.limits.http.max_body_bytes
 
     def _too_late(self) -> None:
         self._late = None
         answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
         if answering or self.flow.read_paused:
-            self._late = self.loop.call_later(self.limits.receive_timeout_s, self._too_late)
+            self._late = self.loop.call_later(self.limits.http.receive_timeout_s, self._too_late)
             return
-        limit_s = self.limits.receive_timeout_s
+        limit_s = self.limits.http.receive_timeout_s
         self._refuse(ApiError("request_timeout", f"The request was incomplete after {limit_s:g} s."))
 
     def _end_timers(self) -> None:
@@ -270,7 +251,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._late = None
 
     def _too_large(self) -> ApiError:
-        limits = self.limits
+        limits = self.limits.http
         return ApiError(
             "head_too_large",
             f"The request's head has more than {limits.max_head_bytes} bytes or {limits.max_headers} headers.",

@@ -23,7 +23,7 @@ from service.settings.sections import HttpSettings
 from service.settings.telemetry import AccessLogSettings, TraceSettings
 from service.web.auth.authority import Authority
 from service.web.auth.guard import Guard
-from service.web.bounded_protocol import ConnectionLimits, connection_limits_of
+from service.web.bounded_protocol import ConnectionLimits
 from service.web.client_limit import ClientLimit
 from service.web.compression import Compression
 from service.web.deferred import DirectApp
@@ -67,7 +67,7 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     if tracing is not None and config.traces is not None:
         outside = _traced(outside, tracing, config.traces)
     server = server_of(
-        outside, config.graceful_shutdown_s, connection_limits_of(config.http, guarded=config.auth is not None)
+        outside, config.graceful_shutdown_s, ConnectionLimits(config.http, loopback_only=config.auth is None)
     )
     allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.drain
@@ -174,7 +174,7 @@ def server_of(app: Any, graceful_shutdown_s: float, limits: ConnectionLimits | N
             log_level="warning",
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=limits.keep_alive_s,  # type: ignore[arg-type]
+            timeout_keep_alive=limits.http.keep_alive_s,  # type: ignore[arg-type]
             timeout_graceful_shutdown=int(max(1, graceful_shutdown_s)),
             backlog=2048,
         )

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 
 import uvicorn
 
@@ -16,7 +15,7 @@ from service.settings.sections import HttpSettings
 from service.supervisor.admin.guard import AdminGuard
 from service.web.auth.authority import Authority
 from service.web.body_limit import BodyLimit
-from service.web.bounded_protocol import connection_limits_of
+from service.web.bounded_protocol import ConnectionLimits
 from service.web.direct_protocol import bounded
 from service.web.messages import App
 
@@ -40,10 +39,8 @@ class AdminPort:
     def __init__(self, app: App, http: HttpSettings, auth: AuthSettings | None, listener: socket.socket) -> None:
         limited: App = BodyLimit(app, http.max_body_bytes)
         guarded = limited if auth is None else AdminGuard(limited, Authority.of(auth), open_metrics=auth.open_metrics)
-        limits = replace(
-            connection_limits_of(http, guarded=auth is not None),
-            max_connections=ADMIN_CONNECTIONS,
-            always_served=_ALWAYS_SERVED,
+        limits = ConnectionLimits(
+            http.model_copy(update={"max_connections": ADMIN_CONNECTIONS}), _ALWAYS_SERVED, loopback_only=auth is None
         )
         config = uvicorn.Config(
             guarded,

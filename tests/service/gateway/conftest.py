@@ -19,9 +19,10 @@ from service.protocol.engine_server import EngineServer
 from service.settings.auth import AuthSettings
 from service.settings.gateway import GatewaySection, GatewaySettings
 from service.settings.sections import HttpSettings
+from service.web.bounded_protocol import ConnectionLimits
 from service.web.deferred import DirectApp
 from service.web.direct_protocol import DirectProtocol
-from service.worker.process import connection_limits_of, server_of, wrapped
+from service.worker.process import server_of, wrapped
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import Engine
 from tests.service.worker.shards.conftest import LIMITS, shard
@@ -43,7 +44,7 @@ class Served:
 
     async def start(self) -> None:
         """Listen; the second time, where it did before."""
-        server = server_of(self.app, 1.0, connection_limits_of(self.http))
+        server = server_of(self.app, 1.0, ConnectionLimits(self.http))
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         self._connections = server.server_state.connections  # type: ignore[assignment]

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from service.settings.sections import HttpSettings
 from service.web.bounded_protocol import ConnectionLimits
 from tests.service.worker.test_direct_protocol import GET, Client, connected, post
 
 LIMITS = ConnectionLimits(
-    max_head_bytes=2000, max_headers=12, receive_timeout_s=0.2, keep_alive_s=20, max_connections=3
+    HttpSettings(max_head_bytes=2000, max_headers=12, receive_timeout_s=0.2, keep_alive_s=20, max_connections=3)
 )
 CHUNKED = b"POST /v1/read HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
 Talk = Callable[[Callable[[Client], Awaitable[None]]], None]
@@ -39,7 +40,7 @@ def talk(tmp_path: Path) -> Talk:
 @pytest.fixture
 def talk_slowly(tmp_path: Path) -> Talk:
     """Return `talk` without a time limit."""
-    return talking(tmp_path, ConnectionLimits(max_head_bytes=2000, max_headers=12, receive_timeout_s=20))
+    return talking(tmp_path, ConnectionLimits(HttpSettings(max_head_bytes=2000, max_headers=12, receive_timeout_s=20)))
 
 
 async def refused(client: Client, status: int, code: str) -> None:
@@ -129,7 +130,7 @@ def test_a_connection_without_a_request_is_closed(tmp_path: Path) -> None:
         assert await (await client.another()).ended()
         assert await client.ended()
 
-    talking(tmp_path, ConnectionLimits(keep_alive_s=0.1, receive_timeout_s=20))(test)
+    talking(tmp_path, ConnectionLimits(HttpSettings(keep_alive_s=0.1, receive_timeout_s=20)))(test)
 
 
 def header(bytes_: int, name: bytes = b"x") -> bytes:
@@ -206,7 +207,7 @@ def test_who_announces_too_much_is_told_that_the_connection_ends(tmp_path: Path,
         client.writer.write(b" " * sent)
         await refused(client, 413, "too_large")
 
-    talking(tmp_path, ConnectionLimits(max_body_bytes=2000, receive_timeout_s=20))(test)
+    talking(tmp_path, ConnectionLimits(HttpSettings(max_body_bytes=2000, receive_timeout_s=20)))(test)
 
 
 def test_a_body_without_end_is_not_read_for_ever(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_body_without_end_is_not_read_for_ever(tmp_path: Path) -> None:
         with pytest.raises(ConnectionError):
             await send()
 
-    talking(tmp_path, ConnectionLimits(max_body_bytes=1 << 20, receive_timeout_s=20))(test)
+    talking(tmp_path, ConnectionLimits(HttpSettings(max_body_bytes=1 << 20, receive_timeout_s=20)))(test)
 
 
 def test_what_is_not_http_is_told_so(talk: Talk) -> None:
@@ -295,7 +296,7 @@ def test_without_access_control_only_names_of_this_machine_are_answered_to(tmp_p
             else:
                 assert (await asked.answer())[0] in (200, 405)
 
-    talking(tmp_path, ConnectionLimits(receive_timeout_s=20, loopback_only=True))(test)
+    talking(tmp_path, ConnectionLimits(HttpSettings(receive_timeout_s=20), loopback_only=True))(test)
 
 
 @pytest.mark.parametrize("host", FOREIGN)
@@ -304,7 +305,7 @@ def test_a_socket_is_opened_by_names_of_this_machine_only(tmp_path: Path, host: 
         client.writer.write(SOCKET % host)
         await refused(client, 421, "host_refused")
 
-    talking(tmp_path, ConnectionLimits(receive_timeout_s=20, loopback_only=True))(test)
+    talking(tmp_path, ConnectionLimits(HttpSettings(receive_timeout_s=20), loopback_only=True))(test)
 
 
 SOCKET = (
