@@ -29,8 +29,6 @@ _RANGES: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.EQ: (">=", "<="),
 }
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-#: Names of dialects as the parser has them.
-_PRINTERS = {"postgres": "postgres", "mariadb": "mysql", "mysql": "mysql"}
 #: What stands for other rows or values than the time.
 _ROWS = (exp.Column, exp.Placeholder, exp.Query, exp.AggFunc, exp.Window)
 #: Hours in which a bound must have a value: of a leap day, at the start of a year, and far ahead (2024 to 2100).
@@ -90,7 +88,7 @@ def clock_bounds(node: Any, binder: Binder) -> Iterator[tuple[str, Scalar, Curre
         bound = bound_at(compile_scalar(value), turned, column.type)
         _check_values(bound, node)
         coarse = is_coarse(bound, _SAMPLES_US)
-        yield turned, column, CurrentBound(value, side.sql(_PRINTERS[binder.catalog.dialect]), coarse, node)
+        yield turned, column, CurrentBound(value, side.sql(binder.dialect.printer), coarse, node)
 
 
 def _alternatives(node: exp.Or, binder: Binder) -> Iterator[tuple[str, Scalar, CurrentBound]]:

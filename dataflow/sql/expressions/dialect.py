@@ -25,6 +25,8 @@ class Dialect:
     """One dialect of SQL."""
 
     grammar: Grammar
+    #: The parser's name of the dialect in which nodes are printed.
+    printer: str
 
     # Names
 

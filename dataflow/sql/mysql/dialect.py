@@ -13,6 +13,7 @@ from dataflow.sql.mysql.values import coercible, condition, parameter, same_type
 
 MYSQL = Dialect(
     grammar=GRAMMAR,
+    printer="mysql",
     name=Caseless,
     word=str.lower,
     quote=quote,

@@ -12,6 +12,7 @@ from dataflow.sql.postgres.series import generated_series
 
 POSTGRES = Dialect(
     grammar=GRAMMAR,
+    printer="postgres",
     # A text folds names as catalogs do.
     name=lambda name: name,
     word=lambda name: name,
