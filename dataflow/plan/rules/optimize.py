@@ -2,8 +2,6 @@
 
 *Invariants*: a rule keeps a relation's columns and, as a bag, its rows. After the last rule the plan is canonical:
 equal sub-plans of different views are equal values.
-
-To add a rule: a file in `rules` with one function, a place in `RULES`, a text file in ``tests/plans``.
 """
 
 from dataclasses import replace
