@@ -1,8 +1,8 @@
 """Session: an engine and its change stream, from a snapshot until either is lost.
 
-Every session begins with empty state: a new engine, an emptied leaf store under a new epoch, and every view planned
-anew (except for `service.engine.views.plan_cache`). Start, reconnect and recovery after an engine failure are this one
-procedure; it costs upqueries and never yields a wrong answer.
+Every session begins with empty state: a new engine, a new epoch of the leaf store, whose first commit replaces what was
+stored, and every view planned anew (except for `service.engine.views.plan_cache`). Start, reconnect and recovery after
+an engine failure are this one procedure; it costs upqueries and never yields a wrong answer.
 
 Not here: when a session begins, and the back-off between sessions (`runtime`).
 """
@@ -77,7 +77,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Session:
-    """QueryRunner engine and its stream: ``begin()``, then ``run()`` until it ends, then ``close()``."""
+    """An engine and its stream: ``begin()``, then ``run()`` until it ends, then ``close()``."""
 
     parts: Parts
     #: Views whose installation made an engine fail; shared by all sessions.
