@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import nodes, upquery
+from dataflow.engine import leaf, upquery
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.nodes import BlockNode, UnionNode
 from dataflow.engine.propagation import Propagation
@@ -59,7 +59,7 @@ def a_group_keeps_its_first_text() -> AbstractContextManager[Any]:
 
 def rows_behind_an_interval_kept() -> AbstractContextManager[Any]:
     """A change goes to the leaf although it lies outside the intervals that are covered."""
-    return patch.object(nodes, "_held", lambda _coverage, _key, change: change)
+    return patch.object(leaf, "_held", lambda _coverage, _key, change: change)
 
 
 def padding_by_key() -> AbstractContextManager[Any]:
