@@ -160,9 +160,9 @@ def test_a_statement_ends_after_its_reader(site: Site, way: str) -> None:
         def begins() -> bool:
             """On a busy machine a reader may leave before its statement has begun."""
             reader = pool.submit(site.ask, way, 3)
-            begun = until(lambda: site.waiting() or reader.done())
+            state = until(lambda: (site.waiting() and "waits") or (reader.done() and "has left"))
             assert reader.result() == 504
-            return begun is not True
+            return state == "waits"
 
         until(begins)
         until(lambda: not site.waiting(), GONE_S)

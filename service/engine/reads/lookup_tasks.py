@@ -39,7 +39,7 @@ _ROUND_ROWS = 500
 #: Maximum wait, beyond a round trip, for a lookup that others of its round wait for; it is run again alone.
 _STALL_S = 0.1
 #: Assumed round trip until one has been measured.
-_LONGEST_TRIP_S = 1.0
+_UNKNOWN_TRIP_S = 1.0
 #: Growth of the fastest time with each lookup or round that takes longer.
 _LONGER = 1.02
 
@@ -65,7 +65,8 @@ class _Running:
 class LookupTasks:
     """Runs lookups in rounds: those that begin in one turn of the loop, or while all rounds are busy, run together on
     one connection, and the engine gets their results in one step. Nothing waits for a round to fill. A lookup runs
-    alone if many rows are expected, or if its table was slow when it was last queried: others do not wait for it.
+    alone if many rows, or an unknown number, are expected, or if its table was slow when it was last queried: others do
+    not wait for it.
 
     Maintains: `_waiting` and `_running` contain the lookups without a result. After `restart`, earlier lookups report
     nothing. `counts` is by node of this engine; removed nodes may remain for a while. A lookup by keys is aborted when
@@ -94,7 +95,7 @@ class LookupTasks:
         #: Tables whose lookup was not answered in time, or failed.
         self._slow: set[str] = set()
         #: The fastest lookups, or rounds, take a round trip.
-        self._trip_s = _LONGEST_TRIP_S
+        self._trip_s = _UNKNOWN_TRIP_S
         self.counts: dict[NodeId, LookupCounts] = {}
         self._of_everything: Callable[[Lookup], None] = self.start
         self._cancel_other: Callable[[LookupId], None] = lambda _: None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from service.engine.databases.postgres.lookups import PostgresLookups
+from service.engine.databases.postgres.lookups import PostgresLookups, _Stalls
 from service.engine.reads.lookup_tasks import ROUND_LOOKUPS
 from service.engine.session.runtime import Runtime
 from service.ground.errors import ApiError
@@ -160,11 +160,12 @@ def test_a_busy_loop_ends_no_round(upstream: Upstream, tmp_path: Path, monkeypat
                 else:
                     upstream.database.query(blocks)
 
-            alone: list[object] = []
-            monkeypatch.setattr(type(runtime.lookups), "run", lambda *arguments: alone.append(arguments))
+            ended: list[object] = []
+            monkeypatch.setattr(type(runtime.lookups), "run", lambda *arguments: ended.append(arguments))
+            monkeypatch.setattr(_Stalls, "cancel", lambda stalls: ended.append(stalls))
             asyncio.get_running_loop().call_soon(block)
             await asyncio.gather(*together(runtime, range(1, 4)))
-            assert not alone
+            assert not ended
 
     asyncio.run(scenario())
 
