@@ -14,7 +14,7 @@ from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.mariadb import MariaDbServer, empty_mariadb
 from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.seeds import day_seed
-from tests.fixtures.service import HTTP, RunningService, running_service, until
+from tests.fixtures.service import HTTP, PATIENT, RunningService, running_service, until
 from tests.integration import subscribers
 from tests.integration.subscribers import Follower, following
 from tests.integration.time_windows import MARIADB, POSTGRES, site_of
@@ -158,10 +158,12 @@ def test_rows_that_have_left_are_forgotten(place: Place, view: str, board: int) 
 
     def is_filled_again() -> bool:
         place.add(board, *[0.0] * 200)
+        version = HTTP.post(f"{place.service.http}/v1/checkpoint").json()["version"]
         seen: list[bool] = []
 
         def has_left() -> bool:
-            answer = place.service.read(view, board=board)
+            # Not an answer from before they came.
+            answer = place.service.read(view, PATIENT | {"Upquery-Min-Version": version}, board=board)
             seen.append("; hit" not in answer.headers["cache-status"])
             return bool(answer.json()["rows"] == [])
 
