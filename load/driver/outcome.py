@@ -7,6 +7,17 @@ from typing import Literal
 
 #: Reason why a run stayed below its offered rate.
 Limit = Literal["none", "side", "generator"]
+#: Below that share of the offered rate a run did not keep up: less may be chance, or the last few answers.
+_KEPT_UP = 0.98
+#: A generator that uses so much of its cores is what limits.
+_GENERATOR_BUSY = 0.9
+
+
+def limit_of(offered_per_s: float, ended_per_s: float, generator_busy: float) -> Limit:
+    """Reason why only `ended_per_s` of the offered visits ended, with success or without."""
+    if ended_per_s >= _KEPT_UP * offered_per_s:
+        return "none"
+    return "generator" if generator_busy >= _GENERATOR_BUSY else "side"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 
 from load.driver.generator import DRAIN_S, Crashed, GeneratorJob, JobResult, Ready, generate
-from load.driver.outcome import Limit, Moment, RunOutcome
+from load.driver.outcome import Moment, RunOutcome, limit_of
 from load.driver.tally import EXAMPLES, Distribution, Tally, moment
 from load.driver.visit import Spec
 from load.driver.watch import SideWatch
@@ -27,10 +27,6 @@ _START_S = 180.0
 #: From the word to begin to the beginning.
 _HEAD_START_S = 0.05
 _PATIENCE_S = 30.0
-#: A generator that uses so much of its cores is what limits.
-_GENERATOR_BUSY = 0.9
-#: Below that share of what was due, a run did not keep up: less may be chance, or the last few answers.
-_KEPT_UP = 0.98
 
 
 class GeneratorError(Exception):
@@ -235,12 +231,11 @@ class _Ledger:
     def outcome(self) -> RunOutcome:
         total = self._total
         elapsed = max(self.seconds, self._last_answer - self.begin)
-        saturated = (total.done + total.failed) / elapsed < _KEPT_UP * total.offered / self.seconds
         busy = (self._client_cpu_s + self._client_queued_s) / (self.seconds * self.processes)
-        limit: Limit = "none" if not saturated else "generator" if busy >= _GENERATOR_BUSY else "side"
+        offered_per_s = total.offered / self.seconds
         return RunOutcome(
             side=self.side,
-            offered_per_s=total.offered / self.seconds,
+            offered_per_s=offered_per_s,
             achieved_per_s=total.done / elapsed,
             seconds=self.seconds,
             latency=self._all.latency(),
@@ -253,6 +248,6 @@ class _Ledger:
             client_cpu_s=self._client_cpu_s,
             failures=tuple(f"{count} x {reason}" for reason, count in total.failures.most_common(EXAMPLES)),
             unanswered=self._unanswered,
-            limit=limit,
+            limit=limit_of(offered_per_s, (total.done + total.failed) / elapsed, busy),
             generator_busy=busy,
         )
