@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from select import POLLIN, poll
+from time import monotonic
 
 
 def has_input(socket: int) -> bool:
@@ -18,28 +19,32 @@ def has_input(socket: int) -> bool:
 
 
 class StallTimer:
-    """Calls `stalled` each `limit_s` after the last `restart` until `stop`, but not while unread data waits on a
-    socket."""
+    """Calls `stalled` each `limit_s` after the last `restart`, or the construction, until `stop`, but not while unread
+    data waits on a socket."""
 
     def __init__(self, socket: int, limit_s: float, stalled: Callable[[], None]) -> None:
         self._socket = socket
         self._limit_s = limit_s
         self._stalled = stalled
-        self._timer: asyncio.TimerHandle | None = None
+        self._began_s = monotonic()
+        # One timer, however often it is restarted: that is once a statement.
+        self._timer = asyncio.get_running_loop().call_later(limit_s, self._look)
 
     def restart(self) -> None:
         """Begins the time anew."""
-        self.stop()
-        self._timer = asyncio.get_running_loop().call_later(self._limit_s, self._look)
+        self._began_s = monotonic()
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
 
     def _look(self) -> None:
-        if not has_input(self._socket):
-            self._stalled()
-        self.restart()
+        left_s = self._began_s + self._limit_s - monotonic()
+        if left_s <= 0:
+            if not has_input(self._socket):
+                self._stalled()
+            self.restart()
+            left_s = self._limit_s
+        self._timer = asyncio.get_running_loop().call_later(left_s, self._look)
 
 
 @asynccontextmanager
@@ -50,7 +55,6 @@ async def stall_limit(socket: int, limit_s: float | None) -> AsyncIterator[None]
         return
     async with asyncio.timeout(None) as limit:
         timer = StallTimer(socket, limit_s, lambda: limit.reschedule(asyncio.get_running_loop().time()))
-        timer.restart()
         try:
             yield
         finally:

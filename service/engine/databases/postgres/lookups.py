@@ -19,7 +19,7 @@ Not here: the SQL (`dataflow.lookups.postgres`), waiting for the bound (the engi
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -79,8 +79,8 @@ _TRIES = 5
 #: Next transaction id, of 32 bits, computed from an age, which does not consume an id.
 _NEXT_XID = "(pg_catalog.age('3'::pg_catalog.xid)::int8 + 3) & 4294967295"
 #: `present` distinguishes no rows from a row of NULLs.
-_LOOKUP = (
-    "SELECT v.*, r.* FROM (SELECT {version}) v LEFT JOIN (SELECT true AS present, q.* FROM (\n{sql}\n) q) r ON true"
+_VERSIONED = (
+    f"SELECT v.*, r.* FROM (SELECT {VERSION}) v LEFT JOIN (SELECT true AS present, q.* FROM (\n%s\n) q) r ON true"
 )
 _PRESENT = 3
 _FIRST = 4
@@ -110,25 +110,19 @@ class PostgresLookups:
         self.statements = 0
         #: True if the role may write logical messages; None if untested.
         self.can_push: bool | None = None
-        #: SQL of lookups by keys, with the table as it was; partial ranges are not cached, since they are too many.
+        #: Statements of lookups by keys, with the table as it was; partial ranges are too many to be cached.
         self._kept: dict[tuple[Chain | Aggregate, Columns], tuple[Table, str]] = {}
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup), most)
+        return await self._run_versioned(self._statement(lookup, catalog), lookup_arguments(lookup), most)
 
     async def run_round(
         self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
     ) -> list[LookupRows | None]:
         """Statements of a table whose first one has not ended after `stall_s`, since it is locked, are cancelled."""
-        requests = [
-            (
-                _LOOKUP.format(version=VERSION, sql=self._statement(lookup, catalog)),
-                _parameters(lookup_arguments(lookup)),
-            )
-            for lookup in lookups
-        ]
+        requests = [(self._statement(lookup, catalog), _parameters(lookup_arguments(lookup))) for lookup in lookups]
         self.statements += len(lookups)
-        found = [_StatementRows([]) for _ in lookups]
+        found = [_StatementRows() for _ in lookups]
         counts = [AnswerCount(most) for _ in lookups]
         failed: set[int] = set()
         tables = [table_of(lookup.relation) for lookup in lookups]
@@ -138,14 +132,14 @@ class PostgresLookups:
                     stalls.ended(at)
                 elif result.status == ExecStatus.FATAL_ERROR:
                     failed.add(at)
-                elif at not in failed and found[at].add(result, _FIRST, counts[at]) is not None:
+                elif at not in failed and found[at].add(result, counts[at]) is not None:
                     failed.add(at)
                     stalls.cancel()
         return [None if at in failed else LookupRows(each.rows, *each.version) for at, each in enumerate(found)]
 
     def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
         if lookup.part is not None:
-            return lookup_sql(lookup.relation, lookup.columns, catalog, lookup.part)
+            return _VERSIONED % lookup_sql(lookup.relation, lookup.columns, catalog, lookup.part)
         table = catalog.tables[table_of(lookup.relation)]
         at = (lookup.relation, lookup.columns)
         kept = self._kept.get(at)
@@ -153,7 +147,7 @@ class PostgresLookups:
         if kept is None or kept[0] is not table:
             if len(self._kept) >= KEPT_STATEMENTS:
                 self._kept.clear()
-            kept = self._kept[at] = (table, lookup_sql(lookup.relation, lookup.columns, catalog))
+            kept = self._kept[at] = (table, _VERSIONED % lookup_sql(lookup.relation, lookup.columns, catalog))
         return kept[1]
 
     async def run_statement(self, sql: str, arguments: Sequence[Argument], most: AnswerSize = UNLIMITED) -> LookupRows:
@@ -161,11 +155,13 @@ class PostgresLookups:
 
         Raises UpstreamError.
         """
+        return await self._run_versioned(_VERSIONED % sql, arguments, most)
+
+    async def _run_versioned(self, statement: str, arguments: Sequence[Argument], most: AnswerSize) -> LookupRows:
         self.statements += 1
         async with self._pool.connection() as connection:
-            statement = _LOOKUP.format(version=VERSION, sql=sql)
             chunks = self._statements.chunks(connection, statement, _parameters(arguments))
-            found = await _gathered(connection, chunks, AnswerCount(most), _FIRST)
+            found = await _gathered(connection, chunks, AnswerCount(most))
         return LookupRows(found.rows, *found.version)
 
     async def snapshot(self) -> LookupRows:
@@ -212,8 +208,7 @@ class PostgresLookups:
             return await self._forward_together(queries, most)
         ((sql, parameters),) = queries
         async with self._transaction(_ONCE) as connection:
-            statement = _LOOKUP.format(version=VERSION, sql=sql)
-            found = await self._once(connection, AnswerCount(most), statement, parameters)
+            found = await self._once(connection, AnswerCount(most), _VERSIONED % sql, parameters)
         return ForwardRows([found.rows], [found.columns], *found.version)
 
     async def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
@@ -280,29 +275,35 @@ _TEXTS = _TextContext()
 
 @dataclass(slots=True)
 class _StatementRows:
-    """Rows of a statement. `head`: leading columns of the first row of a `_LOOKUP`, or the whole row."""
+    """Rows of a statement, from column `first` on. `head`: the first row, whole."""
 
-    rows: list[Row]
-    columns: tuple[tuple[str, int], ...] = ()
+    first: int = _FIRST
+    rows: list[Row] = field(default_factory=list)
     head: Row = ()
+    _described: PGresult | None = None
 
     @property
     def version(self) -> tuple[PostgresSnapshot, int, int]:
         """Snapshot, insert LSN and flush LSN, from the columns of `VERSION`."""
         return version_of(self.head)
 
-    def add(self, result: PGresult, first: int, counted: AnswerCount) -> UpstreamError | None:
-        """Adds rows of a result, from column `first` on. Returns the error of too many, which are dropped."""
-        if not self.columns:
-            self.columns = columns_of(result)[first:]
+    @property
+    def columns(self) -> tuple[tuple[str, int], ...]:
+        """Names and type OIDs of the columns, once there was a result."""
+        return () if self._described is None else columns_of(self._described)[self.first :]
+
+    def add(self, result: PGresult, counted: AnswerCount) -> UpstreamError | None:
+        """Adds rows of a result. Returns the error of too many, which are dropped."""
+        if self._described is None:
+            self._described = result
         if not result.ntuples:
             return None
         rows = rows_of(result, 0, result.ntuples)
         if not self.head:
             self.head = rows[0]
-        if first and rows[0][_PRESENT] is None:
+        if self.first and rows[0][_PRESENT] is None:
             return None
-        rows = [row[first:] for row in rows] if first else rows
+        rows = [row[self.first :] for row in rows] if self.first else rows
         self.rows += rows
         problem = counted.add(rows)
         if problem is not None:
@@ -352,17 +353,17 @@ class _Stalls:
 
 
 async def _gathered(
-    connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: AnswerCount, first: int
+    connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: AnswerCount, first: int = _FIRST
 ) -> _StatementRows:
     """Reads the rows of a running statement, from column `first` on. Beyond the limits the statement is cancelled and
     its remaining rows are discarded, so that the connection can be reused. Raises psycopg.Error, UpstreamError."""
-    found = _StatementRows([])
+    found = _StatementRows(first)
     problem: Exception | None = None
     async for result in chunks:
         if result.status == ExecStatus.FATAL_ERROR:
             problem = problem or error_from_result(result)
         elif problem is None:
-            problem = found.add(result, first, counted)
+            problem = found.add(result, counted)
             if problem is not None:
                 await connection.cancel_safe(timeout=CANCEL_S)
             elif result.ntuples == CHUNK_ROWS:

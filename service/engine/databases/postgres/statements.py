@@ -24,7 +24,7 @@ KEPT = 200
 #: Rows per chunk of a result of unknown size, and so the maximum overrun of a limit.
 CHUNK_ROWS = 100
 #: invalid_sql_statement_name, and "cached plan must not change result type".
-_FORGOTTEN = frozenset({"26000", "0A000"})
+_FORGOTTEN = frozenset({b"26000", b"0A000"})
 _SUCCESS = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
 
@@ -52,15 +52,13 @@ class PreparedStatements:
         one. Consume all: the connection is unusable before."""
         return self._statements_of(connection).chunks(statement, _encoded(parameters))
 
-    async def pipeline(
+    def pipeline(
         self, connection: AsyncConnection, requests: Sequence[tuple[str, Sequence[str | None]]]
     ) -> AsyncIterator[tuple[int, PGresult | None]]:
         """Runs statements like `chunks`, all prepared and sent before the first result is awaited (libpq's pipeline
         mode); yields results with the statement's ordinal, and None at the end of each statement. Each is a transaction
         of its own: if one fails, the others run, and no lock outlives its statement."""
-        prepared = self._statements_of(connection)
-        async for each in prepared.pipeline([(statement, _encoded(values)) for statement, values in requests]):
-            yield each
+        return self._statements_of(connection).pipeline([(each, _encoded(values)) for each, values in requests])
 
     async def chunks_once(
         self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
@@ -227,8 +225,7 @@ def _wake(ready: "asyncio.Future[None]") -> None:
 
 
 def _is_forgotten(result: PGresult) -> bool:
-    state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
-    return result.status == ExecStatus.FATAL_ERROR and state in _FORGOTTEN
+    return result.status == ExecStatus.FATAL_ERROR and result.error_field(DiagnosticField.SQLSTATE) in _FORGOTTEN
 
 
 def _checked(result: PGresult) -> PGresult:
