@@ -289,7 +289,7 @@ class BlockJoin:
         columns = own_columns(self.block, i)
         index = self.inputs[i].indexes[columns]
         changed = {key: rows for key, rows in change.by_key(columns).items() if None not in key}
-        sides = {key: self._with_padding(rows, index.get(key)) for key, rows in changed.items()}
+        sides = {key: self._with_padding(rows, index.count(key)) for key, rows in changed.items()}
         # Any row with the key stands for all of them until the inputs that it hangs off are bound.
         combinations = [self.start(i, (gone or come)[0]) for gone, come in changed.values()]
         above = order.inner + order.above
@@ -326,12 +326,12 @@ class BlockJoin:
         gone, come = ([row for row in side if keeps(row)] for side in rows)
         if not gone and not come:
             return gone, come
-        return self._with_padding((gone, come), {row: times for row, times in now.items() if keeps(row)})
+        return self._with_padding((gone, come), sum(times for row, times in now.items() if keeps(row)))
 
-    def _with_padding(self, rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]) -> Replacement:
+    def _with_padding(self, rows: tuple[list[Row], list[Row]], now: int) -> Replacement:
         """Returns the rows removed and added at a left input's place with `now` matches; None is padding, and last."""
         gone, come = rows
-        had = bool(gone) or len(now) > len(come) or sum(now.values()) > len(come)
+        had = bool(gone) or now > len(come)
         if had is bool(now):
             return rows
         self._counters["padding"] += 1

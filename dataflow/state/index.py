@@ -201,6 +201,13 @@ class Index:
             return {unpack(bucket): 1}
         return {unpack(row): 1 for row in cast(FewRows, bucket)} if self.packed else {cast(Row, bucket): 1}
 
+    def count(self, key: Key) -> int:
+        """The number of known rows under `key`, each as often as it occurs."""
+        bucket = self.buckets.get(key)
+        if bucket is None:
+            return 0
+        return sum(bucket.values()) if isinstance(bucket, dict) else len(self._few(bucket))
+
     def bag(self) -> Bag:
         """All rows; a copy."""
         return {row: times for key in self.buckets for row, times in self.get(key).items()}

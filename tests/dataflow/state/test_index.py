@@ -54,6 +54,7 @@ def test_every_bag_is_what_came_and_did_not_go(columns: tuple[int, ...], packed:
         bag = index.get(key)
         assert bag == {r: n for r, n in expected.items() if index.key_of(r) == key}
         assert (len(bag), sum(bag.values()), dict(bag.items())) == (len(set(bag)), sum(dict(bag).values()), dict(bag))
+        assert index.count(key) == sum(bag.values())
         assert (row in bag) == (row in expected)
 
 
