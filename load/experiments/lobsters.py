@@ -160,7 +160,7 @@ def _measure(
         def at(rate: float, seconds: float) -> RunOutcome:
             return run_load(side, spec, rate=rate, seconds=seconds, conditions=conditions, tell=tell)
 
-        if side.state_bytes():
+        if options.warm_s and side.state_bytes():
             at(options.warm_rate, options.warm_s)
         search = highest_rate(
             side,
