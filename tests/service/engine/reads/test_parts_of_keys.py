@@ -16,12 +16,15 @@ import pytest
 from dataflow.engine.limits import Limits as EngineLimits
 from service.engine.session import session
 from service.engine.session.runtime import Runtime
+from service.engine.views.registry import Status
 from service.protocol.engine_client import EngineClient
 from service.protocol.reads import ReadItem, ReadReply, StoredReply
 from service.settings.sections import HttpSettings
-from service.settings.stack import Settings
 from service.worker.reads.reads import Reads, WantedRead
 from tests.fixtures.postgres import Database
+from tests.fixtures.seeds import day_seed
+from tests.service.engine.running import running as running_runtime
+from tests.service.engine.running import until
 
 pytestmark = pytest.mark.postgres
 
@@ -79,22 +82,12 @@ class Worker:
 
 @asynccontextmanager
 async def running(database: Database, directory: Path, names: Sequence[str] = tuple(VIEWS)) -> AsyncIterator[Worker]:
-    settings = Settings(
-        upstream={"url": database.url},
-        state={"directory": directory / "state"},
-        views=[{"name": name, "sql": VIEWS[name]} for name in names],
-    )
-    runtime = Runtime(settings, directory / "leaf")
-    await runtime.start()
-    sessions = asyncio.ensure_future(runtime.run())
-    try:
+    async with running_runtime(database, directory, views={name: VIEWS[name] for name in names}) as runtime:
         worker = Worker(runtime)
         await worker.caught_up()
+        # A view that is fully materialized is not answered before it is loaded.
+        await until(lambda: all(view.status is Status.READY for view in runtime.registry.views.values()))
         yield worker
-    finally:
-        sessions.cancel()
-        await asyncio.gather(sessions, return_exceptions=True)
-        await runtime.close()
 
 
 def fill(database: Database, rows: int) -> None:
@@ -135,7 +128,7 @@ def test_a_page_fetches_a_page(database: Database, tmp_path: Path) -> None:
 def test_parts_stay_right(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_rows: int) -> None:
     """With few rows a key, most reads are forwarded."""
     fill(database, 600)
-    dice = random.Random(5)
+    dice = random.Random(day_seed(f"parts of keys of {key_rows} rows"))
     monkeypatch.setattr(session, "limits_of", lambda _: EngineLimits(key_rows=key_rows))
 
     async def scenario() -> None:
