@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -16,11 +16,13 @@ from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
 from service.leaf_store.clock import ClockInfo
-from service.leaf_store.computed import ComputedAnswers
 from service.leaf_store.layout import view_head
 from service.leaf_store.plan_records import fields_of, load_plan, types_in
 from service.leaf_store.render import unique_names
 from service.leaf_store.serving_options import SERVING, Serving
+
+if TYPE_CHECKING:
+    from service.leaf_store.computed import ComputedAnswers
 
 _INT8 = SqlType("int8", "bigint")
 #: Statuses of views whose contents are incomplete.
@@ -224,9 +226,12 @@ class ViewInfo:
         return self.ordering if self.direct or self.at_read else ordering_of(self.storage[1:])
 
     @cached_property
-    def computed(self) -> ComputedAnswers:
+    def computed(self) -> "ComputedAnswers":
         """The computation of answers, if `at_read`."""
         assert self.at_read is not None
+        # A process that reads no such view does not load the operators and functions of SQL.
+        from service.leaf_store.computed import ComputedAnswers
+
         return ComputedAnswers(self.id, self.at_read, self.serving.bigint_text)
 
 

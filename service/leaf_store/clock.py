@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 
-from dataflow.evaluate import compile_scalar
 from dataflow.plan.clock_bounds import BoundAt, bound_at
 from dataflow.scalar import Scalar
 from dataflow.schema import SqlType
@@ -37,6 +36,9 @@ class ClockInfo:
 
     @cached_property
     def _bound(self) -> BoundAt:
+        # A process that reads no such view does not load the functions of SQL.
+        from dataflow.evaluate import compile_scalar
+
         return bound_at(compile_scalar(self.value), self.operator, self.type)
 
     def around(self, unix_us: int, before_us: int, after_us: int) -> tuple[str, str]:

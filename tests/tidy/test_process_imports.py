@@ -20,6 +20,8 @@ SUPERVISOR = (
     "service.supervisor.stack",
 )
 
+#: Functions of SQL. A worker needs them for views with conditions on the current time.
+EVALUATION = ("dataflow.evaluate",)
 #: What reads and plans SQL, and the databases' drivers.
 PLANNER = ("sqlglot", "dataflow.sql")
 DRIVERS = ("psycopg", "pymysql", "kafka", "sqlalchemy")
@@ -65,6 +67,7 @@ def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
                 *ENGINE,
                 "service.supervisor",
                 "fastapi",
+                *EVALUATION,
                 *PLANNER,
                 *DRIVERS,
                 *OTHERS,
@@ -78,17 +81,17 @@ def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
         ),
         pytest.param(
             ("service.supervisor.gateway",),
-            ("service.worker", "lmdb", *ENGINE, *PLANNER, *DRIVERS, *OTHERS),
+            ("service.worker", "lmdb", *ENGINE, *EVALUATION, *PLANNER, *DRIVERS, *OTHERS),
             id="gateway-supervisor",
         ),
         pytest.param(
             ("service.gateway.worker",),
-            (*ENGINE, *PLANNER, *DRIVERS, *OTHERS),
+            (*ENGINE, *EVALUATION, *PLANNER, *DRIVERS, *OTHERS),
             id="gateway-worker",
         ),
         pytest.param(
             ("service.supervisor.admin.stack",),
-            ("httpx", "service.worker", *ENGINE, *PLANNER, *DRIVERS, *OTHERS),
+            ("httpx", "service.worker", *ENGINE, *EVALUATION, *PLANNER, *DRIVERS, *OTHERS),
             id="admin-port",
         ),
     ],
