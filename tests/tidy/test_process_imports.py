@@ -20,7 +20,7 @@ SUPERVISOR = (
     "service.supervisor.stack",
 )
 
-#: Functions of SQL. A worker needs them for views with conditions on the current time.
+#: Functions of SQL. A worker loads them for views with conditions on the current time.
 EVALUATION = ("dataflow.evaluate",)
 #: What reads and plans SQL, and the databases' drivers.
 PLANNER = ("sqlglot", "dataflow.sql")

@@ -343,7 +343,6 @@ class _Stalls:
         self.cancel()
 
     async def __aenter__(self) -> Self:
-        self._timer.restart()
         return self
 
     async def __aexit__(self, *_: object) -> None:
