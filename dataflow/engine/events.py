@@ -181,12 +181,16 @@ class CancelUnawaited:
 
 @dataclass(frozen=True, slots=True)
 class LookupDone:
-    """The rows of a `Lookup`, the snapshot they were read at, and a position by which all it sees is in the stream."""
+    """The rows of a `Lookup`, the snapshot they were read at, and a position by which all it sees is in the stream.
+
+    `keys`, of a semijoin: the keys whose rows these are, as the same snapshot sees them, each value in any text.
+    """
 
     id: LookupId
     rows: list[Row]
     snapshot: Snapshot
     bound: Position
+    keys: Sequence[Key] = ()
 
 
 @dataclass(frozen=True, slots=True)

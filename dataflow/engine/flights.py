@@ -2,7 +2,7 @@
 
 A *flight* is one key of one node, or a part of its rows, that is being looked up: equal misses share it. Flights of
 whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups of each table at a
-time.
+time. A *semijoin* carries flights from its answer on: before that, its keys are not known (`semijoins`).
 
 *Maintains*: a flight is in exactly one of: wanted, queued, outstanding, loading. Each of the last three belongs to one
 `LookupQuery`.
@@ -18,12 +18,12 @@ from dataflow.engine.context import Context
 from dataflow.engine.effects import CancelLookup
 from dataflow.engine.events import LookupDone
 from dataflow.engine.leaf import Leaf
-from dataflow.engine.nodes import Stored
+from dataflow.engine.nodes import SemijoinStep, Stored, looked_up_relation
 from dataflow.engine.outstanding import Outstanding, UpstreamQuery
 from dataflow.engine.parametric_rows import Keys
 from dataflow.engine.publication_barrier import PublicationBarrier
-from dataflow.plan.nodes import Aggregate, Chain, table_of
-from dataflow.plan.parts import Lookup, Part
+from dataflow.plan.nodes import table_of
+from dataflow.plan.parts import Lookup, Part, Semijoin
 from dataflow.sizing import sampled_bytes
 from dataflow.state.coverage import Coverage
 from dataflow.types import Columns, Key, LookupId, NodeId
@@ -44,6 +44,11 @@ class LookupQuery(UpstreamQuery[LookupDone]):
     columns: Columns
     keys: tuple[Key, ...]
     part: Part | None = None
+    #: Steps whose keys are in its rows, looked up together with it.
+    joined: tuple[SemijoinStep, ...] = ()
+    #: Of a semijoin, which has no keys before its answer: the step that it is for, and where the keys are.
+    step: SemijoinStep | None = None
+    semijoin: Semijoin | None = None
 
     @property
     def chain(self) -> ChainNode:
@@ -76,11 +81,20 @@ class LookupQuery(UpstreamQuery[LookupDone]):
 
 
 @dataclass(slots=True)
+class _Wanted:
+    """Keys of a node that the next lookups are made of, and the steps that are looked up together with them."""
+
+    node: Stored
+    keys: dict[Key, None] = field(default_factory=dict)
+    steps: dict[SemijoinStep, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class _OfTable:
     """The waiting lookups of one table, and the keys of which the next ones are made. The former go first."""
 
     queue: deque[LookupQuery] = field(default_factory=deque)
-    wanted: dict[_Gathering, tuple[Stored, dict[Key, None]]] = field(default_factory=dict)
+    wanted: dict[_Gathering, "_Wanted"] = field(default_factory=dict)
 
 
 class Flights:
@@ -102,8 +116,15 @@ class Flights:
         flight = (node.id, columns, key, part)
         if flight not in self._carrier:
             self._carrier[flight] = None
-            self._of_table(node).wanted.setdefault((node.id, columns, part), (node, {}))[1][key] = None
+            self._of_table(node).wanted.setdefault((node.id, columns, part), _Wanted(node)).keys[key] = None
         return flight
+
+    def join(self, node: Stored, columns: Columns, key: Key, step: SemijoinStep) -> None:
+        """Asks for the keys of a step, too, that are in the rows of a key that is wanted and was not sent yet."""
+        of_table = self._waiting.get(_table_of(node))
+        wanted = None if of_table is None else of_table.wanted.get((node.id, columns, None))
+        if wanted is not None and key in wanted.keys:
+            wanted.steps[step] = None
 
     def send(self) -> None:
         """Issues lookups. Keys for which there is no room go on gathering."""
@@ -112,17 +133,31 @@ class Flights:
         in_flight = Counter([_table_of(sent.node) for sent in self.outstanding.by_id.values() if sent.is_in_flight])
         for table, of_table in self._waiting.items():
             while (of_table.queue or of_table.wanted) and in_flight[table] < self._limits.lookups_of_table:
-                in_flight[table] += 1
-                self._issue(of_table)
+                self._issue_next(of_table, in_flight)
         self._tidy()
 
-    def _issue(self, of_table: _OfTable) -> None:
+    def _issue_next(self, of_table: _OfTable, in_flight: Counter[str]) -> None:
         if not of_table.queue:
             self._gather(of_table)
         sent = of_table.queue.popleft()
+        lookup = self._issue(sent, in_flight)
+        for step in sent.joined:
+            if in_flight[_table_of(step.node)] < self._limits.lookups_of_table:
+                semijoin = Semijoin(lookup, step.links)
+                joining = LookupQuery(self._next_id(), step.node, step.columns, (), step=step, semijoin=semijoin)
+                self._issue(joining, in_flight)
+
+    def _issue(self, sent: LookupQuery, in_flight: Counter[str]) -> Lookup:
+        in_flight[_table_of(sent.node)] += 1
         sent.issue(self._context.now)
         self.outstanding.by_id[sent.id] = sent
-        self._context.emit(_lookup(sent))
+        lookup = _lookup(sent)
+        self._context.emit(lookup)
+        return lookup
+
+    def _next_id(self) -> LookupId:
+        self._last_id += 1
+        return LookupId(self._last_id)
 
     def _of_table(self, node: Stored) -> _OfTable:
         table = _table_of(node)
@@ -134,20 +169,17 @@ class Flights:
         """Makes one lookup of keys that are wanted of the node that has waited longest."""
         at = next(iter(of_table.wanted))
         _, columns, part = at
-        node, keys = of_table.wanted[at]
-        taken = tuple(islice(keys, self._limits.lookup_keys if part is None else 1))
-        if len(taken) == len(keys):
+        wanted = of_table.wanted[at]
+        taken = tuple(islice(wanted.keys, self._limits.lookup_keys if part is None else 1))
+        if len(taken) == len(wanted.keys):
             del of_table.wanted[at]
         else:
             for key in taken:
-                del keys[key]
-        self._enqueue(of_table, node, columns, taken, part)
+                del wanted.keys[key]
+        sent = LookupQuery(self._next_id(), wanted.node, columns, taken, part, tuple(wanted.steps))
+        self._enqueue(of_table, sent)
 
-    def _enqueue(
-        self, of_table: _OfTable, node: Stored, columns: Columns, keys: tuple[Key, ...], part: Part | None
-    ) -> None:
-        self._last_id += 1
-        sent = LookupQuery(LookupId(self._last_id), node, columns, keys, part)
+    def _enqueue(self, of_table: _OfTable, sent: LookupQuery) -> None:
         for flight in sent.flight_keys():
             self._carrier[flight] = sent
         of_table.queue.append(sent)
@@ -161,8 +193,10 @@ class Flights:
         return taken
 
     def repeat(self, sent: LookupQuery) -> None:
-        """Sends the same keys again, under a new id."""
-        self._enqueue(self._of_table(sent.node), sent.node, sent.columns, sent.keys, sent.part)
+        """Sends the same keys again, under a new id; a semijoin without an answer has none."""
+        if sent.keys:
+            again = LookupQuery(self._next_id(), sent.node, sent.columns, sent.keys, sent.part)
+            self._enqueue(self._of_table(sent.node), again)
 
     def halve(self, sent: LookupQuery) -> bool:
         """Sends a lookup's keys again, each half in a lookup of its own. False: there is only one."""
@@ -182,6 +216,15 @@ class Flights:
         if sent is None:
             return self.loading.pop(lookup, None)
         return self.outstanding.by_id.pop(lookup) if sent.is_in_flight else None
+
+    def take_keys(self, sent: LookupQuery, keys: Iterable[Key]) -> bool:
+        """Lets a semijoin carry those of its keys that are not looked up already. False if there are none: it ends."""
+        sent.keys = tuple([key for key in keys if (sent.node.id, sent.columns, key, None) not in self._carrier])
+        for flight in sent.flight_keys():
+            self._carrier[flight] = sent
+        if not sent.keys:
+            del self.outstanding.by_id[sent.id]
+        return bool(sent.keys)
 
     def pause(self, sent: LookupQuery) -> None:
         """Lets a lookup wait for the next heartbeat."""
@@ -217,8 +260,12 @@ class Flights:
             self.land(sent)
         for of_table in self._waiting.values():
             for wanted in [w for w in of_table.wanted if w[0] == node.id]:
-                for key in of_table.wanted.pop(wanted)[1]:
+                for key in of_table.wanted.pop(wanted).keys:
                     del self._carrier[(node.id, wanted[1], key, wanted[2])]
+            for other in of_table.wanted.values():
+                other.steps = {step: None for step in other.steps if step.node is not node}
+            for queued in of_table.queue:
+                queued.joined = tuple(step for step in queued.joined if step.node is not node)
         self._tidy()
 
     def forget_unsent(self, flights: Iterable[FlightKey]) -> int:
@@ -235,7 +282,7 @@ class Flights:
         node, columns, key, part = flight
         if sent is None:
             of_table = next(of for of in self._waiting.values() if (node, columns, part) in of.wanted)
-            _, keys = of_table.wanted[node, columns, part]
+            keys = of_table.wanted[node, columns, part].keys
             del keys[key], self._carrier[flight]
             if not keys:
                 del of_table.wanted[node, columns, part]
@@ -261,25 +308,17 @@ class Flights:
         return len(self._carrier)
 
 
-def _relation_of(node: Stored) -> Chain | Aggregate:
-    """The relation that lookups of a node read: of one table."""
-    relation = node.relation if isinstance(node.relation, Aggregate) else node.source.relation
-    if not isinstance(relation, Chain | Aggregate):
-        raise TypeError("only what reads one table is looked up")
-    return relation
-
-
 def _table_of(node: Stored) -> str:
-    return table_of(_relation_of(node))
+    return table_of(looked_up_relation(node))
 
 
 def _lookup(sent: LookupQuery) -> Lookup:
     """The effect: columns ascending and distinct, keys to match."""
-    relation = _relation_of(sent.node)
+    relation = looked_up_relation(sent.node)
     columns = sent.columns
     if isinstance(sent.node, Leaf) and list(columns) != sorted(set(columns)):
         positions = {column: position for position, column in reversed(list(enumerate(columns)))}
         distinct = tuple(sorted(positions))
         keys = dict.fromkeys(tuple(key[positions[c]] for c in distinct) for key in sent.keys)
         return Lookup(sent.id, sent.node.id, relation, distinct, tuple(keys), sent.part)
-    return Lookup(sent.id, sent.node.id, relation, columns, sent.keys, sent.part)
+    return Lookup(sent.id, sent.node.id, relation, columns, sent.keys, sent.part, sent.semijoin)

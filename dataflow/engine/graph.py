@@ -29,6 +29,7 @@ from dataflow.engine.nodes import (
     UnionNode,
 )
 from dataflow.engine.partial_images import PartialImages
+from dataflow.engine.semijoins import semijoin_steps
 from dataflow.errors import InvariantViolation
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, Relation, Source, TopK, Union, View, Window, inputs_of
 from dataflow.plan.parametric import parametric_chains
@@ -182,7 +183,9 @@ class Graph:
         inputs = [block.inputs[i] for i in route.order()]
         wanted = [route.driver_columns, *(step.columns for step in route.steps)]
         covers = [self.resolve(i, () if route.full else w) for i, w in zip(inputs, wanted, strict=True)]
-        return self._registered(RouteUse(node, columns, block, route, covers))
+        use = self._registered(RouteUse(node, columns, block, route, covers))
+        use.semijoins.update(semijoin_steps(use, self.catalog))
+        return use
 
     def _registered(self, use: RouteUse) -> RouteUse:
         """The use with all that walking it needs, noted at the nodes that it reads."""

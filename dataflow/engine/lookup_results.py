@@ -20,7 +20,7 @@ from dataflow.engine.flights import Flights, LookupQuery
 from dataflow.engine.installation import Installation
 from dataflow.engine.leaf import Leaf
 from dataflow.engine.loads import Loads
-from dataflow.engine.nodes import GroupingNode
+from dataflow.engine.nodes import GroupingNode, SemijoinStep
 from dataflow.engine.ring import Ring
 from dataflow.engine.uncertain_visibility import UncertainVisibility
 from dataflow.engine.upquery import Upqueries
@@ -61,8 +61,17 @@ class LookupResults:
     def lookups_done(self, results: Iterable[events.LookupDone]) -> None:
         """Takes results, and uses those that the stream is far enough for."""
         for result in results:
-            self._flights.outstanding.take_answer(result.id, result)
+            sent = self._flights.outstanding.by_id.get(result.id)
+            if sent is None or sent.step is None or self._find_keys(sent, sent.step, result):
+                self._flights.outstanding.take_answer(result.id, result)
         self.settle_due()
+
+    def _find_keys(self, sent: LookupQuery, step: SemijoinStep, result: events.LookupDone) -> bool:
+        """Takes the keys of a semijoin that are still missing; False if there are none."""
+        missing = self._upqueries.missing(step.node, step.columns, result.keys)
+        step.note(needed=bool(missing))
+        self._counters["semijoins"] += 1
+        return self._flights.take_keys(sent, missing)
 
     def settle_due(self) -> None:
         """Uses the results that the stream has reached."""
@@ -116,7 +125,8 @@ class LookupResults:
     def lookup_failed(self, event: events.LookupFailed) -> None:
         """Fails the demands that wait for a lookup, or has their reads answered upstream."""
         sent = self._flights.take(event.id)
-        if sent is None:
+        # Nobody waits for a semijoin. If its table is at fault, a lookup of its keys says so.
+        if sent is None or sent.step is not None:
             return
         self._loads.abandon(sent)
         self._flights.land(sent)
@@ -129,7 +139,7 @@ class LookupResults:
 
     def lookup_too_large(self, event: events.LookupTooLarge) -> None:
         """Looks each half of the keys up apart, or has reads of the one key forwarded."""
-        if (sent := self._flights.take(event.id)) and not self._flights.halve(sent):
+        if (sent := self._flights.take(event.id)) and sent.step is None and not self._flights.halve(sent):
             self._upqueries.refuse(sent.node, sent.columns, *sent.keys)
             self._land(sent, 0)
 

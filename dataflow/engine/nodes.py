@@ -18,7 +18,7 @@ from dataflow.engine.parametric_rows import Keys
 from dataflow.ops.aggregate import Group, Grouping
 from dataflow.ops.block import BlockJoin, Combination, Condition, InputChange
 from dataflow.ops.partitions import Partition, Partitioned
-from dataflow.plan.nodes import Aggregate, Block, Relation, TopK, Union, Window, column_types
+from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, Window, column_types
 from dataflow.plan.parts import Interval
 from dataflow.plan.routes import Completion, Route, Source
 from dataflow.state.coverage import Coverage
@@ -84,6 +84,27 @@ class UnionNode:
 
 
 @dataclass(eq=False, slots=True)
+class SemijoinStep:
+    """A step of a route whose keys are in the driving rows (`semijoins`): `links` there, `columns` of `node` here."""
+
+    node: "InnerNode"
+    columns: Columns
+    links: Columns
+    #: About how often some of its keys were not covered, of late.
+    _need: float = 1.0
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """True if its keys are to be looked up together with the driving rows."""
+        return self._need >= 0.5
+
+    def note(self, *, needed: bool) -> None:
+        """Notes whether keys were missing when the driving rows were there."""
+        # A key that is missing is noted twice while the step is not worthwhile: also as covered, when it has come.
+        self._need += (1 - self._need) / 8 if needed else -self._need / 16
+
+
+@dataclass(eq=False, slots=True)
 class RouteUse:
     """A route that fills `columns` of `target` through a block, and what it depends on.
 
@@ -111,6 +132,8 @@ class RouteUse:
     relevant: list[Columns] = field(default_factory=list)
     #: Inputs of the block whose padding can lead the route on, to what it did not look up before; none if it is full.
     paddings: frozenset[int] = frozenset()
+    #: By position.
+    semijoins: dict[int, SemijoinStep] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         wanted = [self.route.driver_columns, *(step.columns for step in self.route.steps)]
@@ -423,6 +446,14 @@ class PartitionNode(OperatorNode):
         """Covers `key` with exactly these partitions."""
         self.partitioned.fill(columns, key, partitions)
         self.counts.filled += 1
+
+
+def looked_up_relation(node: Stored) -> Chain | Aggregate:
+    """The relation that lookups of a node read: of one table."""
+    relation = node.relation if isinstance(node.relation, Aggregate) else node.source.relation
+    if not isinstance(relation, Chain | Aggregate):
+        raise TypeError("only what reads one table is looked up")
+    return relation
 
 
 def _has_stored_texts(source: "SourceNode") -> bool:

@@ -11,7 +11,7 @@ Not here: parts of keys (`extension`), the cascade (`evictions`), the stream (`p
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dataflow.engine.chain_node import ChainNode
@@ -240,6 +240,15 @@ class Upqueries:
         if not self._is_oversized(node, columns, key):
             self._missing[self._flights.want(node, columns, key, part)] = None
 
+    def missing(self, node: InnerNode, columns: Columns, keys: Iterable[Key]) -> list[Key]:
+        """Keys, of values in any texts, that are not covered; none twice, and none with NULL, which no row joins."""
+        key_of = key_function(tuple(range(len(columns))), [node.types[c] for c in columns])
+        return [
+            key
+            for key in dict.fromkeys(map(key_of, keys))
+            if None not in key and not covered_or_subsumed(node, columns, key, self._counters)
+        ]
+
     def _is_oversized(self, node: Stored, columns: Columns, key: Key) -> bool:
         oversized = (node.id, columns, key) in self.oversized
         self._too_large |= oversized
@@ -288,13 +297,19 @@ class Upqueries:
         return join.rows(combinations) if complete else None
 
     def _look_ahead(self, use: RouteUse, part: Key) -> None:
-        """Asks, in the driving key's own round, for what that key alone says will be looked up."""
+        """Asks, in the driving key's own round, for what that key alone says will be looked up, and for what its rows
+        will probably say."""
         columns = use.route.driver_columns
         for position, cover in enumerate(use.covers[1:], start=1):
             assert not isinstance(cover, OrderedCover)
             sources = use.covered_sources(position)
             if cover and all(s.input == use.route.driver and s.column in columns for s in sources):
                 self.ensure(use.node_at(position), cover, tuple(part[columns.index(s.column)] for s in sources))
+        for step in use.semijoins.values():
+            if step.is_worthwhile:
+                driven = use.covers[0]
+                assert not isinstance(driven, OrderedCover)
+                self._flights.join(use.node_at(0), driven, use.cover_key(0, part), step)
 
     def _cover_step(
         self, use: RouteUse, position: int, combinations: list[Combination]
@@ -311,6 +326,9 @@ class Upqueries:
             for key in (dict.fromkeys(keys) if cover else ())
             if key is not None and not self.ensure(node, cover, use.cover_key(position, key))
         }
+        step_ahead = use.semijoins.get(position)
+        if step_ahead is not None and not step_ahead.is_worthwhile:
+            step_ahead.note(needed=bool(holes))
         if holes:
             combinations = [c for c, key in zip(combinations, keys, strict=True) if key not in holes]
         return where(use.conditions[position], join.bind(step, combinations)), not holes

@@ -10,7 +10,7 @@ Not here: cuts as bytes that compare (`state.ordering`), the SQL of a lookup (`l
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dataflow.plan.nodes import Aggregate, Chain, OrderTerm
+from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, table_of
 from dataflow.types import Columns, Key, LookupId, NodeId, Value
 
 
@@ -52,7 +52,8 @@ class Lookup:
     """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
 
     A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`lookups`). With `part`, of one
-    key of a chain. `node` is what they are for. Ends in a `LookupsDone`, a `LookupFailed` or a `LookupTooLarge`.
+    key of a chain. With `semijoin`, which says what the keys are, none are in `keys`; the result has them. `node` is
+    what they are for. Ends in a `LookupsDone`, a `LookupFailed` or a `LookupTooLarge`.
     """
 
     id: LookupId
@@ -61,3 +62,18 @@ class Lookup:
     columns: Columns
     keys: tuple[Key, ...]
     part: Part | None = None
+    semijoin: "Semijoin | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Semijoin:
+    """Keys that are found in other rows: the values of `links`, columns of the chain whose rows `lookup` looks up."""
+
+    lookup: Lookup
+    links: Columns
+
+
+def tables_of(lookup: Lookup) -> frozenset[str]:
+    """The base tables that a lookup reads."""
+    own = frozenset((table_of(lookup.relation),))
+    return own if lookup.semijoin is None else own | tables_of(lookup.semijoin.lookup)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
-from dataflow.engine.events import Event, Extent
+from dataflow.engine.events import Event, Extent, LookupDone
 from dataflow.plan.parts import Cut, Lookup
 from dataflow.types import Key, ReadId, Snapshot, ViewId
 from load.micro.policies import DEFAULT
@@ -88,6 +88,12 @@ class Flight:
     result: LookupResult | None = None
     #: What is left to be heard of it, if it is answered in slices.
     slices: Iterator[Event] | None = None
+
+
+def done(lookup: Lookup, result: LookupResult) -> LookupDone:
+    """The event of a result that has rows."""
+    assert result.rows is not None
+    return LookupDone(lookup.id, result.rows, result.snapshot, result.bound, result.keys)
 
 
 @dataclass(slots=True)

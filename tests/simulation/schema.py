@@ -4,7 +4,7 @@ Which foreign keys writers are held to differs from run to run: without them chi
 engine is told of none.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from dataflow.schema import Catalog, Column, SqlType, Table
@@ -65,7 +65,8 @@ TABLES = (
     ),
 )
 
-CATALOG = Catalog({table.name: table for table in TABLES})
+#: Each column has an index.
+CATALOG = Catalog({t.name: replace(t, indexes=tuple((column,) for column in range(len(t.columns)))) for t in TABLES})
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ from dataflow.engine.events import (
     EvictSome,
     ForwardDone,
     LoadDone,
-    LookupDone,
     LookupFailed,
     LookupsDone,
     LookupTooLarge,
@@ -74,7 +73,7 @@ from dataflow.plan.rules.old_rows import with_old_rows
 from dataflow.types import Key, LookupId, ReadId, Snapshot, ViewId
 from load.micro.policies import by_name
 from tests.simulation.alterations import alter_identity, check_identities
-from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
+from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead, done
 from tests.simulation.expectation import BaseTables, Expectations, compare_materializations
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.forwarding import compare_forward, run_forward
@@ -219,7 +218,8 @@ class Simulation:
     def begin_lookup(self, lookup: Lookup) -> None:
         """A lookup is on its way upstream."""
         require(lookup.id not in self.lookup_ids, lookup, "has an id that was used before")
-        require(lookup.keys and len(set(lookup.keys)) == len(lookup.keys), lookup, "repeats keys or has none")
+        require(bool(lookup.keys) == (lookup.semijoin is None), lookup, "has no keys, or its own beside those it finds")
+        require(len(set(lookup.keys)) == len(lookup.keys), lookup, "repeats keys")
         require(all(is_key(lookup, key) for key in lookup.keys), lookup, "has odd keys")
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
@@ -550,7 +550,7 @@ class Simulation:
             result = self.world.arrived(flight.result, rng)
             if result.rows is not None and not self.is_too_large(flight.lookup, len(result.rows)):
                 self.flights.remove(flight)
-                results.append(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
+                results.append(done(flight.lookup, result))
         if results:
             self.step(LookupsDone(results))
         return bool(results)
@@ -581,7 +581,7 @@ class Simulation:
         elif self.is_too_large(flight.lookup, len(result.rows)) and rng.random() < 0.7:
             self.step(LookupTooLarge(flight.lookup.id))
         else:
-            self.step(LookupsDone([LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound)]))
+            self.step(LookupsDone([done(flight.lookup, result)]))
 
     def is_too_large(self, lookup: Lookup, rows: int) -> bool:
         """Return whether more comes than one key may have, which the upstream is not asked to the end for."""

@@ -17,8 +17,8 @@ happened to the actions before it.
 Not here: when what happens (`simulation`), what snapshots say (`visibility`), what a view should contain (`oracle`).
 """
 
-from collections.abc import Set
-from dataclasses import dataclass, field
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
 from random import Random
 from types import MappingProxyType
 
@@ -26,7 +26,7 @@ from dataflow.engine.events import TableDelta, Transaction
 from dataflow.plan.nodes import Chain, column_types
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Table
-from dataflow.types import Key, Position, Row, Snapshot
+from dataflow.types import Key, Position, Row, Snapshot, columns_of
 from tests.simulation.cascades import act, carried
 from tests.simulation.identities import Identities, with_identities
 from tests.simulation.identities import streamed as streamed_in_part
@@ -96,6 +96,8 @@ class LookupResult:
     rows: list[Row] | None
     snapshot: Snapshot
     bound: Position
+    #: Of a semijoin.
+    keys: Sequence[Key] = ()
 
 
 class World:
@@ -166,6 +168,11 @@ class World:
     def look_up(self, lookup: Lookup, rng: Random) -> LookupResult:
         """Run a lookup now: a chain's rows, a part of them, or an aggregate's state rows, under the keys."""
         relation, columns, keys = lookup.relation, lookup.columns, lookup.keys
+        if lookup.semijoin is not None:
+            other = self.look_up(lookup.semijoin.lookup, rng)
+            if other.rows is None:
+                return other
+            keys = tuple(dict.fromkeys(columns_of(row, lookup.semijoin.links) for row in other.rows))
         if isinstance(relation, Chain):
             rows = compiled(relation).evaluate(self.visible_rows)
             normals = normals_of(relation, columns)
@@ -179,15 +186,16 @@ class World:
         failed = any(ERROR in row for row in found)
         if lookup.part is not None:
             found = RowOrder(lookup.part.order, column_types(relation)).part(found, lookup.part)
-        return self.brought(None if failed else found, rng)
+        return self.brought(None if failed else found, rng, () if lookup.semijoin is None else keys)
 
-    def brought(self, rows: list[Row] | None, rng: Random) -> LookupResult:
+    def brought(self, rows: list[Row] | None, rng: Random, keys: Sequence[Key] = ()) -> LookupResult:
         """These rows were read now."""
-        return LookupResult(rows, self.visibility.snapshot(), self.visibility.bound(rng))
+        return LookupResult(rows, self.visibility.snapshot(), self.visibility.bound(rng), keys)
 
     def arrived(self, result: LookupResult, rng: Random) -> LookupResult:
         """A result as it is when it has come."""
-        return LookupResult(result.rows, *self.visibility.arrived(result.snapshot, result.bound, rng))
+        snapshot, bound = self.visibility.arrived(result.snapshot, result.bound, rng)
+        return replace(result, snapshot=snapshot, bound=bound)
 
     # --- transactions ------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ Not here: the layout of state rows (`ops.aggregate_state`), from a server's text
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from dataflow.functions import arrays
@@ -23,7 +24,7 @@ from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation, column_types
 from dataflow.plan.parametric import chain_table
-from dataflow.plan.parts import Lookup, Part
+from dataflow.plan.parts import Lookup, Part, Semijoin
 from dataflow.plan.table_access import chain_of, key_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
@@ -55,6 +56,32 @@ def lookup_statement(lookup: Lookup, catalog: Catalog, source: str | None = None
             condition = partial(_keys, own_columns, chunk) if own else None
             statements.append(_statement(lookup.relation, own_columns, lookup.part, catalog, condition, source, texts))
     return " UNION ALL ".join(statements)
+
+
+def semijoin_statements(lookup: Lookup, semijoin: Semijoin, catalog: Catalog) -> tuple[str, str]:
+    """The statements of a semijoin's keys, and of its rows, which are right at one snapshot."""
+    other = semijoin.lookup
+    chain = chain_of(other.relation)
+    keys = key_columns(other.relation, other.columns)
+    condition = partial(_keys, keys, other.keys)
+    links = replace(chain, columns=tuple(chain.columns[c] for c in semijoin.links))
+    own = key_columns(lookup.relation, lookup.columns)
+    table = chain_table(chain, catalog)
+
+    def name(index: int) -> str:
+        return f"t.{quote(table.columns[index].name)}"
+
+    conditions = [condition(name), *([] if chain.predicate is None else [render(chain.predicate, name)])]
+    values = ", ".join(render(column, name) for column in links.columns)
+    found = f"SELECT {values} FROM {table_name(chain.table)} t WHERE {' AND '.join(conditions)}"
+
+    def in_found(name: Name) -> str:
+        return f"({', '.join(name(key.index) for key in own)}) IN ({found})"
+
+    return (
+        _statement(links, keys, None, catalog, condition, None, {}),
+        _statement(lookup.relation, own, None, catalog, in_found, None, {}),
+    )
 
 
 def lookup_shape(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:

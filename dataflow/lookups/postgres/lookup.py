@@ -10,6 +10,7 @@ Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.e
 """
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 
 from dataflow.lookups.postgres.part import parameter_type, part_sql, part_values
 from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
@@ -21,7 +22,7 @@ from dataflow.plan.nodes import (
     column_types,
 )
 from dataflow.plan.parametric import chain_table
-from dataflow.plan.parts import Lookup, Part
+from dataflow.plan.parts import Lookup, Part, Semijoin
 from dataflow.plan.render import quote, render, type_name
 from dataflow.plan.table_access import chain_of, key_columns
 from dataflow.scalar import ColumnRef, Literal, Scalar
@@ -41,6 +42,29 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
     The columns must be plain columns of the base table (`routes.parent_columns`); an aggregate is one over a chain.
     With `part`, that part of one key's rows of a chain.
     """
+    return _rows_sql(relation, columns, catalog, part, joined=False)
+
+
+def semijoin_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, semijoin: Semijoin) -> str:
+    """The statement of a semijoin, with the parameters of its other lookup. Of each key found there: the key, and true
+    with each row of `relation` (a chain has NULL and no row where there is none)."""
+    other = semijoin.lookup
+    chain = chain_of(other.relation)
+    places = [*semijoin.links, *other.columns]
+    links = replace(chain, columns=tuple(chain.columns[c] for c in places))
+    found = lookup_sql(links, tuple(range(len(semijoin.links), len(places))), catalog)
+    names = ", ".join(f"k{i}" for i in range(1, len(columns) + 1))
+    rows = _rows_sql(relation, columns, catalog, None, joined=True)
+    return (
+        f"SELECT k.*, r.* FROM (SELECT DISTINCT {names} FROM ({found}) k ({names})) k "
+        f"LEFT JOIN LATERAL (SELECT true AS found, q.* FROM ({rows}) q) r ON true"
+    )
+
+
+def _rows_sql(
+    relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None, *, joined: bool
+) -> str:
+    """`joined`: the key is k.k1, k.k2 … of a query around this one."""
     chain = chain_of(relation)
     table = chain_table(chain, catalog)
     keys = key_columns(relation, columns)
@@ -61,7 +85,9 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
     if isinstance(relation, Aggregate):
         selected, grouped = _state_columns(relation, chain, shown)
     join, tail = "", ""
-    if part is None:
+    if joined:
+        conditions = [f"{name(key.index)} = k.k{i}" for i, key in enumerate(keys, 1)]
+    elif part is None:
         join, conditions = _key_conditions(keys, name, parameters)
     else:
         between, tail = part_sql(part, chain, table, name, len(keys) + 1)
@@ -75,6 +101,8 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
 
 def lookup_arguments(lookup: Lookup) -> list[Argument]:
     """The parameters of a lookup's statement, $1, $2 …: of keys one array each, of a part's key and cuts one text."""
+    if lookup.semijoin is not None:
+        return lookup_arguments(lookup.semijoin.lookup)
     types = column_types(lookup.relation)
     integers = [types[c].is_integer for c in lookup.columns]
     keys = [

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +17,7 @@ import structlog
 from dataflow.engine.effects import CancelLookup
 from dataflow.engine.events import LookupDone, LookupFailed, LookupsDone, LookupTooLarge
 from dataflow.plan.nodes import table_of
-from dataflow.plan.parts import Lookup
+from dataflow.plan.parts import Lookup, tables_of
 from dataflow.plan.rewriting import at_most_one
 from dataflow.schema import Catalog
 from dataflow.types import LookupId, NodeId
@@ -137,12 +138,17 @@ class LookupTasks:
         self._waiting[lookup.id] = lookup
 
     def _is_small(self, lookup: Lookup) -> bool:
-        if not lookup.columns or lookup.part is not None or table_of(lookup.relation) in self._slow:
+        if not lookup.columns or lookup.part is not None or tables_of(lookup) & self._slow:
             return False
+        return self._expected_rows(lookup) <= _ROUND_ROWS
+
+    def _expected_rows(self, lookup: Lookup) -> float:
+        semijoin = lookup.semijoin
+        keys = len(lookup.keys) if semijoin is None else self._expected_rows(semijoin.lookup)
         counts = self.counts.get(lookup.node)
-        if counts is None:
-            return at_most_one(lookup.relation, set(lookup.columns), self._catalog)
-        return counts.rows * len(lookup.keys) <= _ROUND_ROWS * max(1, counts.keys)
+        if counts is not None:
+            return keys * counts.rows / max(1, counts.keys)
+        return keys if at_most_one(lookup.relation, set(lookup.columns), self._catalog) else inf
 
     def _begin_rounds(self) -> None:
         while self._waiting and self._rounds < self._slots.share:
@@ -222,7 +228,7 @@ class LookupTasks:
                 self._slow.add(table_of(lookup.relation))
                 self.start(lookup)
             else:
-                self._count(lookup, len(rows.rows), took_s / len(lookups))
+                self._count(lookup, rows, took_s / len(lookups))
                 results.append(_done(lookup, rows))
         if results:
             self._dispatcher.step(LookupsDone(results))
@@ -246,7 +252,7 @@ class LookupTasks:
         self._note_trip(took_s)
         if lookup.columns:
             (self._slow.discard if took_s < self._stall_s else self._slow.add)(table)
-        self._count(lookup, len(found.rows), took_s)
+        self._count(lookup, found, took_s)
         return _done(lookup, found)
 
     def _note_trip(self, took_s: float) -> None:
@@ -257,16 +263,17 @@ class LookupTasks:
     def _stall_s(self) -> float:
         return _STALL_S + self._trip_s
 
-    def _count(self, lookup: Lookup, rows: int, took_s: float) -> None:
+    def _count(self, lookup: Lookup, found: LookupRows, took_s: float) -> None:
+        keys, rows = len(lookup.keys or found.keys), len(found.rows)
         self._counters.lookups += 1
-        self._counters.lookup_keys += len(lookup.keys)
+        self._counters.lookup_keys += keys
         self._counters.lookup_rows += rows
         of_node = self.counts.get(lookup.node)
         if of_node is None:
             self._forget_nodes()
             of_node = self.counts[lookup.node] = LookupCounts()
         of_node.lookups += 1
-        of_node.keys += len(lookup.keys)
+        of_node.keys += keys
         of_node.rows += rows
         of_node.duration_s += took_s
 
@@ -278,4 +285,4 @@ class LookupTasks:
 
 
 def _done(lookup: Lookup, found: LookupRows) -> LookupDone:
-    return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
+    return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound, found.keys)

@@ -11,7 +11,7 @@ from cdc.stream import UpstreamSnapshot
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
 from dataflow.sizing import sampled_bytes
-from dataflow.types import Row
+from dataflow.types import Key, Row
 
 #: Column of a result: its name and the OID of its type.
 AnswerColumn = tuple[str, int]
@@ -93,13 +93,15 @@ def text_bytes(rows: Iterable[Row]) -> int:
 @dataclass(slots=True)
 class LookupRows:
     """Rows read at `snapshot`. Everything it sees is in the stream by the position `bound`; `flush` is the position
-    that the stream reaches by itself: if ``bound > flush`` it may need a push.
+    that the stream reaches by itself: if ``bound > flush`` it may need a push. `keys`, of a semijoin: all that it
+    found, with rows and without.
     """
 
     rows: list[Row]
     snapshot: UpstreamSnapshot
     bound: int
     flush: int
+    keys: Sequence[Key] = ()
 
 
 @dataclass(slots=True)

@@ -12,10 +12,11 @@ from dataflow.engine.events import LookupDone
 from dataflow.engine.flights import LookupQuery
 from dataflow.engine.installation import Installation
 from dataflow.engine.lookup_results import LookupResults
+from dataflow.engine.nodes import InnerNode
 from dataflow.engine.outstanding import Outstanding
 from dataflow.engine.publication_barrier import PublicationBarrier
-from dataflow.engine.upquery import Demand
-from dataflow.types import Delta, Row
+from dataflow.engine.upquery import Demand, Upqueries
+from dataflow.types import Columns, Delta, Key, Row
 from tests.simulation.mutants.propagation import replace_truncated
 from tests.simulation.ordered import RowOrder
 
@@ -40,6 +41,17 @@ def one_snapshot_for_a_round() -> AbstractContextManager[Any]:
         original(self, [replace(result, snapshot=first.snapshot, bound=first.bound) for result in results])
 
     return patch.object(LookupResults, "lookups_done", mutant)
+
+
+def more_keys_than_a_semijoin_found() -> AbstractContextManager[Any]:
+    """Keys that a semijoin did not find are taken for keys without rows."""
+    original = Upqueries.missing
+
+    def mutant(self: Upqueries, node: InnerNode, columns: Columns, keys: Sequence[Key]) -> list[Key]:
+        more = [(value,) for value in "123"] if len(columns) == 1 else []
+        return original(self, node, columns, [*keys, *more])
+
+    return patch.object(Upqueries, "missing", mutant)
 
 
 def ring_trimmed_too_early() -> AbstractContextManager[Any]:

@@ -58,6 +58,7 @@ PARAMETRIC = Focus(("free", "ordered_free"))
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
     lookups.no_redo: None,
+    lookups.more_keys_than_a_semijoin_found: Focus(("story", "story_user", "comment")),
     evictions.no_eviction_on_a_forward_hole: None,
     evictions.no_eviction_of_what_looked_a_key_up: None,
     evictions.no_eviction_of_what_a_key_drives: None,
@@ -73,7 +74,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     propagation.overflow_ignored: None,
     lookups.a_later_transaction_ignored_in_a_forwarded_read: None,
     lookups.start_snapshot_ignored: None,
-    lookups.publication_barrier_ignored: Focus(("follow",), {"join_table": 6, "install": 4}),
+    lookups.publication_barrier_ignored: Focus(("follow",), JOINING),
     lookups.forwarded_while_a_table_joins: Focus(("follow",), JOINING),
     lookups.refreshed_while_a_table_joins: Focus(("refreshed_follow",), JOINING),
     new_rows_without_children: None,

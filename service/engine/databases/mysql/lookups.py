@@ -18,10 +18,12 @@ from cdc.gtid import GtidPosition, Gtids, GtidSet
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot
 from cdc.stream import UpstreamSnapshot
-from dataflow.lookups.mysql.lookup import lookup_columns, lookup_statement
+from dataflow.lookups.mysql.lookup import lookup_columns, lookup_statement, semijoin_statements
+from dataflow.plan.nodes import column_types
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.sql.mysql.parameter_values import fill
+from dataflow.types import Key
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
 from service.engine.databases.mysql.bulk_reads import BATCH_ROWS
 from service.engine.databases.mysql.connect import MySqlPool
@@ -66,22 +68,18 @@ class MySqlLookups:
         self.statements = 0
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        read = await self.read([lookup_statement(lookup, catalog)], most=most)
-        rows = lookup_rows(read.replies[0], lookup_columns(lookup.relation, catalog))
-        return LookupRows(rows, read.snapshot, read.bound, read.bound)
+        return _found([lookup], await self.read(_statements(lookup, catalog), most=most), catalog)[0]
 
     async def run_round(
         self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
     ) -> list[LookupRows | None]:
         """All at one snapshot; if one fails, none has a result."""
         try:
-            statements = [lookup_statement(lookup, catalog) for lookup in lookups]
+            statements = [each for lookup in lookups for each in _statements(lookup, catalog)]
             read = await self.read(statements, most=most, limit_s=stall_s)
         except UpstreamError:
             return [None] * len(lookups)
-        found = zip(lookups, read.replies, strict=True)
-        rows = [lookup_rows(reply, lookup_columns(lookup.relation, catalog)) for lookup, reply in found]
-        return [LookupRows(each, read.snapshot, read.bound, read.bound) for each in rows]
+        return [*_found(lookups, read, catalog)]
 
     async def snapshot(self) -> LookupRows:
         """Takes the heartbeat's snapshot. It may see the whole log, including transactions that the stream has read
@@ -162,3 +160,23 @@ class MySqlLookups:
         flavour = self._pool.flavour
         assert flavour is not None, "known since the first connection"
         return self._visible.question() if flavour.reports_places else BracketQuestion(flavour, compared)
+
+
+def _statements(lookup: Lookup, catalog: Catalog) -> Sequence[str]:
+    if lookup.semijoin is None:
+        return [lookup_statement(lookup, catalog)]
+    return semijoin_statements(lookup, lookup.semijoin, catalog)
+
+
+def _found(lookups: Sequence[Lookup], read: SnapshotReplies, catalog: Catalog) -> list[LookupRows]:
+    """Returns the results of lookups from the replies to `_statements`."""
+    replies = iter(read.replies)
+    found: list[LookupRows] = []
+    for lookup in lookups:
+        keys: list[Key] = []
+        if lookup.semijoin is not None:
+            types = column_types(lookup.semijoin.lookup.relation)
+            keys = list(dict.fromkeys(lookup_rows(next(replies), [types[c] for c in lookup.semijoin.links])))
+        rows = lookup_rows(next(replies), lookup_columns(lookup.relation, catalog))
+        found.append(LookupRows(rows, read.snapshot, read.bound, read.bound, keys))
+    return found

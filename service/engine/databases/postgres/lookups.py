@@ -33,9 +33,9 @@ from psycopg.types.string import TextLoader
 from cdc.postgres.position import PostgresSnapshot, parse_lsn
 from cdc.stream import UpstreamSnapshot
 from dataflow.functions import arrays
-from dataflow.lookups.postgres.lookup import Argument, lookup_arguments, lookup_sql
+from dataflow.lookups.postgres.lookup import Argument, lookup_arguments, lookup_sql, semijoin_sql
 from dataflow.plan.nodes import Aggregate, Chain, table_of
-from dataflow.plan.parts import Lookup
+from dataflow.plan.parts import Lookup, tables_of
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
 from service.engine.databases.postgres.connect import CANCEL_S, PostgresPool
@@ -88,6 +88,10 @@ _FIRST = 4
 KEPT_STATEMENTS = 1000
 
 
+#: What the text of a lookup depends on, with its table: of a semijoin, also the other relation, its key, and the links.
+_Statement = tuple[Chain | Aggregate, Columns, tuple[Chain | Aggregate, Columns, Columns] | None]
+
+
 class _TextContext:
     """psycopg context that loads every value of any type as its text."""
 
@@ -111,10 +115,11 @@ class PostgresLookups:
         #: True if the role may write logical messages; None if untested.
         self.can_push: bool | None = None
         #: Statements of lookups by keys, with the table as it was; partial ranges are too many to be cached.
-        self._kept: dict[tuple[Chain | Aggregate, Columns], tuple[Table, str]] = {}
+        self._kept: dict[_Statement, tuple[Table, str]] = {}
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        return await self._run_versioned(self._statement(lookup, catalog), lookup_arguments(lookup), most)
+        found = await self._run_versioned(self._statement(lookup, catalog), lookup_arguments(lookup), most)
+        return _divided(lookup, found)
 
     async def run_round(
         self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
@@ -125,7 +130,7 @@ class PostgresLookups:
         found = [_StatementRows() for _ in lookups]
         counts = [AnswerCount(most) for _ in lookups]
         failed: set[int] = set()
-        tables = [table_of(lookup.relation) for lookup in lookups]
+        tables = [tables_of(lookup) for lookup in lookups]
         async with self._pool.connection() as connection, _Stalls(connection, tables, stall_s) as stalls:
             async for at, result in self._statements.pipeline(connection, requests):
                 if result is None:
@@ -135,19 +140,28 @@ class PostgresLookups:
                 elif at not in failed and found[at].add(result, counts[at]) is not None:
                     failed.add(at)
                     stalls.cancel()
-        return [None if at in failed else LookupRows(each.rows, *each.version) for at, each in enumerate(found)]
+        return [
+            None if at in failed else _divided(lookup, LookupRows(each.rows, *each.version))
+            for at, (lookup, each) in enumerate(zip(lookups, found, strict=True))
+        ]
 
     def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
         if lookup.part is not None:
             return _VERSIONED % lookup_sql(lookup.relation, lookup.columns, catalog, lookup.part)
         table = catalog.tables[table_of(lookup.relation)]
-        at = (lookup.relation, lookup.columns)
+        semijoin = lookup.semijoin
+        joined = None if semijoin is None else (semijoin.lookup.relation, semijoin.lookup.columns, semijoin.links)
+        at = (lookup.relation, lookup.columns, joined)
         kept = self._kept.get(at)
         # A relation does not contain the names of a table's columns.
         if kept is None or kept[0] is not table:
             if len(self._kept) >= KEPT_STATEMENTS:
                 self._kept.clear()
-            kept = self._kept[at] = (table, _VERSIONED % lookup_sql(lookup.relation, lookup.columns, catalog))
+            if semijoin is None:
+                sql = lookup_sql(lookup.relation, lookup.columns, catalog)
+            else:
+                sql = semijoin_sql(lookup.relation, lookup.columns, catalog, semijoin)
+            kept = self._kept[at] = (table, _VERSIONED % sql)
         return kept[1]
 
     async def run_statement(self, sql: str, arguments: Sequence[Argument], most: AnswerSize = UNLIMITED) -> LookupRows:
@@ -318,7 +332,7 @@ class _Stalls:
     A cancellation that comes late may hit the next statement instead.
     """
 
-    def __init__(self, connection: AsyncConnection, tables: Sequence[str], limit_s: float) -> None:
+    def __init__(self, connection: AsyncConnection, tables: Sequence[frozenset[str]], limit_s: float) -> None:
         self._connection = connection
         self._tables = tables
         self._running = 0
@@ -329,7 +343,7 @@ class _Stalls:
     def ended(self, statement: int) -> None:
         """Notes the end of a statement; the next one runs."""
         self._running = statement + 1
-        if self._running < len(self._tables) and self._tables[self._running] in self._stalled:
+        if self._running < len(self._tables) and self._tables[self._running] & self._stalled:
             self.cancel()
         self._timer.restart()
 
@@ -339,7 +353,7 @@ class _Stalls:
 
     def _stall(self) -> None:
         if self._running < len(self._tables):
-            self._stalled.add(self._tables[self._running])
+            self._stalled |= self._tables[self._running]
         self.cancel()
 
     async def __aenter__(self) -> Self:
@@ -378,6 +392,15 @@ def rows_of(result: PGresult, start: int, end: int) -> list[Row]:
     transformer = Transformer(_TEXTS)
     transformer.set_pgresult(result)
     return transformer.load_rows(start, min(end, result.ntuples), tuple)
+
+
+def _divided(lookup: Lookup, found: LookupRows) -> LookupRows:
+    """Divides rows of a semijoin into keys and rows (`semijoin_sql`)."""
+    if lookup.semijoin is not None:
+        width = len(lookup.columns)
+        found.keys = list(dict.fromkeys(row[:width] for row in found.rows))
+        found.rows = [row[width + 1 :] for row in found.rows if row[width] is not None]
+    return found
 
 
 def _parameters(arguments: Sequence[Argument]) -> list[str | None]:
