@@ -18,7 +18,7 @@ from dataflow.errors import EvaluationError
 from dataflow.functions import arrays, mysql_json
 from dataflow.functions.json_constructors import json_key, json_text, jsonb_object, jsonb_text, plain
 from dataflow.json_documents import quoted
-from dataflow.ops.aggregate_ordered_sets import mode, percentile_cont, percentile_disc
+from dataflow.ops.aggregate_ordered_sets import ORDERED_SETS
 from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
 from dataflow.scalar import Literal
@@ -31,15 +31,7 @@ from dataflow.types import Key, Row, Value
 #: Makes the text of a list that is not empty.
 Printer = Callable[[Sequence[Row]], Value]
 
-_SKIPPING_NULLS = frozenset(
-    {
-        AggregateFunction.STRING_AGG,
-        AggregateFunction.JSON_OBJECTAGG,
-        AggregateFunction.PERCENTILE_CONT,
-        AggregateFunction.PERCENTILE_DISC,
-        AggregateFunction.MODE,
-    }
-)
+_SKIPPING_NULLS = frozenset({AggregateFunction.STRING_AGG, AggregateFunction.JSON_OBJECTAGG, *ORDERED_SETS})
 #: About what an accumulator's object takes; what a place in order takes, but for the texts.
 _FIXED, _PLACE_BYTES = 112, 110
 
@@ -166,6 +158,9 @@ class ListKind:
 def _printer(call: AggregateCall, others: list[int]) -> Printer:
     assert call.argument is not None
     argument = call.argument.type
+    ordered_set = ORDERED_SETS.get(call.function)
+    if ordered_set is not None:
+        return ordered_set(*_numbers(call))
     match call.function:
         case AggregateFunction.STRING_AGG:
             return _joined_bytes(others) if argument.is_bytes else _joined_text(others)
@@ -187,20 +182,13 @@ def _printer(call: AggregateCall, others: list[int]) -> Printer:
         case AggregateFunction.JSON_OBJECTAGG:
             value = mysql_json.element(call.others[0].type)
             return lambda rows: mysql_json.object_of([(row[0] or "", value(row[others[0]])) for row in rows])
-        case AggregateFunction.PERCENTILE_CONT:
-            return percentile_cont(_fraction(call))
-        case AggregateFunction.PERCENTILE_DISC:
-            return percentile_disc(_fraction(call))
-        case AggregateFunction.MODE:
-            return mode
         case _:
             raise ValueError(f"{call.function} is not an aggregate of a list")
 
 
-def _fraction(call: AggregateCall) -> float:
-    (fraction,) = call.others
-    assert isinstance(fraction, Literal)
-    return float(fraction.value or 0)
+def _numbers(call: AggregateCall) -> list[float]:
+    """The constants behind the argument."""
+    return [float(other.value or 0) for other in call.others if isinstance(other, Literal)]
 
 
 def _joined_text(others: list[int]) -> Printer:

@@ -53,6 +53,8 @@ def state_of(call: AggregateCall) -> CallState:
             | AggregateFunction.PERCENTILE_CONT
             | AggregateFunction.PERCENTILE_DISC
             | AggregateFunction.MODE
+            | AggregateFunction.MARIADB_PERCENTILE_CONT
+            | AggregateFunction.MARIADB_PERCENTILE_DISC
         ):
             return CallState.LIST
 

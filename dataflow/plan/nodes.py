@@ -84,6 +84,9 @@ class AggregateFunction(StrEnum):
     PERCENTILE_CONT = "percentile_cont"
     PERCENTILE_DISC = "percentile_disc"
     MODE = "mode"
+    #: MariaDB's.
+    MARIADB_PERCENTILE_CONT = "mariadb_percentile_cont"
+    MARIADB_PERCENTILE_DISC = "mariadb_percentile_disc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,8 @@ class AggregateCall:
     `argument` is evaluated over the input row (None for COUNT(*)). A row counts `weight` times, an integer expression
     over the input row (None: once): eager aggregation multiplies by the counts of the other inputs. A weight is never
     NULL. `count` is set for a sum or average of partial sums: the number of non-NULL values in `argument`'s sum.
-    `others` are further arguments (string_agg's separator, json_object_agg's value, a percentile's fraction).
+    `others` are further arguments (string_agg's separator, json_object_agg's value, a percentile's fraction,
+    MariaDB's bound of one).
     `distinct` and `order` are those inside the parentheses, or of WITHIN GROUP; FILTER is part of the argument, or
     `keeps`.
     """

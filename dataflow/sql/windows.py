@@ -16,7 +16,7 @@ from dataflow.plan.nodes import Block, Frame, FrameMode, Relation, Window, Windo
 from dataflow.plan.rewriting import as_source
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql.clauses import Above, Columns, Rows, WindowUse, comparable_group, rows_of, sorted_by, varying
+from dataflow.sql.clauses import Above, Columns, Rows, Sorted, WindowUse, comparable_group, rows_of, sorted_by, varying
 from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import FIRST_WINDOW, WrittenCall, written_call
 from dataflow.sql.expressions.bind import Binder
@@ -43,18 +43,20 @@ _ARGUMENTS = {
     "last_value": (1, 1),
     "nth_value": (2, 2),
 }
+_WHOLE = Frame(end=None)
 _MODES = {"ROWS": FrameMode.ROWS, "RANGE": FrameMode.RANGE, "GROUPS": FrameMode.GROUPS}
 
 
 class Windows:
     """The window functions of one SELECT.
 
-    `definitions` are those of its WINDOW clause.
+    `definitions` are those of its WINDOW clause; `top`: its columns are a view's.
     """
 
-    def __init__(self, definitions: Sequence[Any]) -> None:
+    def __init__(self, definitions: Sequence[Any], *, top: bool) -> None:
         self.uses: list[WindowUse] = []
         self._definitions: Mapping[str, Any] = {name_of(d.this): d for d in definitions}
+        self._top = top
         self._inside = False
 
     def bind(self, node: Any, binder: Binder) -> Scalar:
@@ -69,7 +71,8 @@ class Windows:
         if use not in self.uses:
             self.uses.append(use)
         result = ColumnRef(FIRST_WINDOW + self.uses.index(use), use.type)
-        return binder.dialect.window_value(use.function, use.arguments, result)
+        shown = self._top and isinstance(node.parent, exp.Select | exp.Alias | exp.Ordered)
+        return binder.dialect.window_value(use.function, use.arguments, result, shown)
 
     def _use(self, node: Any, binder: Binder) -> WindowUse:
         written = written_call(node.this, binder)
@@ -87,6 +90,10 @@ class Windows:
             frame = frame if written.name in _OF_FRAME else Frame()
             return WindowUse(written.name, arguments, None, parts, terms, frame, result, node)
         call = binder.dialect.aggregate_call(written, binder)
+        if call.order:
+            _check_plain(node)
+            terms = tuple(Sorted(t.expression, t.descending, t.nulls_first, node) for t in call.order)
+            frame = _WHOLE
         called = () if call.argument is None else (call.argument, *call.others)
         name = "count" if call.argument is None else call.function.value
         return WindowUse(name, called, call.keeps, parts, terms, frame, call.type, node)
@@ -107,6 +114,12 @@ class Windows:
         if partition or (terms and inherited_terms):
             raise InvalidQuery("A window cannot change what it takes from another one.", span_of(node))
         return inherited, terms or inherited_terms, spec or inherited_spec
+
+
+def _check_plain(node: Any) -> None:
+    """InvalidQuery for a window in which WITHIN GROUP cannot be the order."""
+    if any(node.args.get(clause) is not None for clause in ("order", "spec", "alias")):
+        raise InvalidQuery("A percentile is over a window of PARTITION BY only.", span_of(node))
 
 
 def _function(written: WrittenCall, binder: Binder) -> tuple[tuple[Scalar, ...], SqlType]:

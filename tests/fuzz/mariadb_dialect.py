@@ -294,6 +294,8 @@ MARIADB = Dialect(
         ("COUNT(*) {some}", INT),
         ("SUM({n}) {some}", NUM),
         ("MAX({n}) OVER ({partition})", INT),
+        ("MEDIAN({n}) OVER ({partition})", FLOAT),
+        ("PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY {n}) OVER ({partition})", INT),
         (f"SUM({{n}}) OVER ({{partition}}ORDER BY {{total}} {_ROWS})", NUM),
     ),
     terms=("{n}", "{n}", "{n}", "{n}", "{n} DESC", "{n} DESC", "{n} DESC", "c{n} IS NULL, {n}"),

@@ -114,6 +114,9 @@ SELECT id, SUM(score) OVER (PARTITION BY author_id), COUNT(*) OVER (PARTITION BY
 SELECT id, SUM(price) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), MIN(score) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING), MAX(price) OVER (PARTITION BY removed) FROM stories;
 SELECT * FROM (SELECT id, author_id, ROW_NUMBER() OVER (PARTITION BY author_id ORDER BY id DESC) AS n FROM stories) t WHERE n = 1 AND author_id = :a;
 SELECT author_id, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM stories GROUP BY author_id;
+SELECT id, MEDIAN(score) OVER (PARTITION BY author_id), MEDIAN(price) OVER (), PERCENTILE_CONT(0.50) WITHIN GROUP (ORDER BY price DESC) OVER (PARTITION BY removed) FROM stories;
+SELECT id, PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY score) OVER (PARTITION BY author_id), PERCENTILE_DISC(0.7) WITHIN GROUP (ORDER BY price DESC) OVER () FROM stories;
+SELECT DISTINCT author_id, MEDIAN(score * 1.5) OVER (PARTITION BY author_id) AS m FROM stories;
 SELECT id, score > 1 AS high, COUNT(*) OVER (PARTITION BY score > 1), SUM(score > 1) OVER (ORDER BY id) FROM stories;
 
 -- GROUP BY over one table

@@ -84,7 +84,8 @@ class Dialect:
     column_name: Callable[[exp.Expr, str], str]
     #: HAVING of a SELECT, with names that mean what it shows put in.
     having: Callable[[exp.Select], exp.Expr]
-    #: The result of a window function (a column) as the value that expressions see, by name and arguments.
-    window_value: Callable[[str, Sequence[Scalar], Scalar], Scalar]
+    #: The result of a window function (a column) as the value that expressions see, by name and arguments, and whether
+    #: a view shows it as it is, or is ordered by it.
+    window_value: Callable[[str, Sequence[Scalar], Scalar, bool], Scalar]
     #: The type of a value that a window function takes from another row.
     row_value: Callable[[SqlType], SqlType]

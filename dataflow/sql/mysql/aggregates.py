@@ -18,7 +18,7 @@ from dataflow.sql.expressions import functions
 from dataflow.sql.expressions.aggregates import FIRST_CALL, WrittenCall
 from dataflow.sql.expressions.bind import Binder
 from dataflow.sql.expressions.cast_types import FLOAT8, UNKNOWN
-from dataflow.sql.mysql import documents, texts
+from dataflow.sql.mysql import documents, percentiles, texts
 from dataflow.sql.mysql.arithmetic import INCREMENT
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
@@ -79,6 +79,8 @@ def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
         return _group_concat(written, binder)
     if written.name in _DOCUMENTS:
         return _documents(written, binder)
+    if written.name in percentiles.FUNCTIONS:
+        return percentiles.percentile_call(written, binder)
     function = _FUNCTIONS.get(written.name)
     shown = written.name.upper()
     if function is None or written.filter is not None or written.order:
@@ -190,6 +192,8 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
 
 def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
     """A call's result as the value that expressions see: an average prints fewer decimals than it has."""
+    if call.function in percentiles.FUNCTIONS.values():
+        raise InvalidQuery("MEDIAN and percentiles are window functions: they need OVER.")
     if call.function in _CONCATENATED:
         return Call("GROUP_CONCAT", (result,), result.type)
     if call.function is not AggregateFunction.AVG or not call.type.is_decimal or call.argument is None:
@@ -198,8 +202,10 @@ def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
     return printed(result, min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)
 
 
-def window_value(function: str, arguments: Sequence[Scalar], result: Scalar) -> Scalar:
+def window_value(function: str, arguments: Sequence[Scalar], result: Scalar, shown: bool) -> Scalar:
     """The result of a window function; UnsupportedQuery for one that is not exact."""
+    if function in percentiles.FUNCTIONS.values() and not shown:
+        raise UnsupportedQuery("A percentile in an expression or an inner query is not kept up to date.")
     if function in ("percent_rank", "cume_dist"):
         raise UnsupportedQuery(f"{function.upper()} prints other digits than are computed here.")
     if function in ("sum", "avg") and arguments[0].type.is_float:
@@ -208,8 +214,8 @@ def window_value(function: str, arguments: Sequence[Scalar], result: Scalar) -> 
         return result
     # What is computed with it sees the decimals that it prints.
     precision, scale = digits(arguments[0].type)
-    shown = decimal(min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)
-    return Call("ROUND", (result, Literal(str(scale + INCREMENT), INT8)), shown)
+    target = decimal(min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)
+    return Call("ROUND", (result, Literal(str(scale + INCREMENT), INT8)), target)
 
 
 def inner(expression: Scalar) -> Scalar:
