@@ -75,7 +75,7 @@ class SelectLowering:
         self._environment = environment.extended(select.args.get("with_"))
         self._from = FromClause(self._environment)
         self._calls = Calls()
-        self._windows = Windows(select.args.get("windows") or (), top=use.top)
+        self._windows = Windows(select, top=use.top)
         self._grouping = GroupBy()
         self._groupings = Groupings()
         #: GROUPING SETS, by the positions of their expressions; None without.

@@ -4,7 +4,7 @@ While binding, the result of the k-th use is column `FIRST_WINDOW` + k. Windows 
 so a parameter's column joins every PARTITION BY: the key fixes it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,8 @@ _ARGUMENTS = {
     "last_value": (1, 1),
     "nth_value": (2, 2),
 }
+#: Functions whose argument is the order of their window.
+_BY_ARGUMENT = frozenset({"median"})
 _WHOLE = Frame(end=None)
 _MODES = {"ROWS": FrameMode.ROWS, "RANGE": FrameMode.RANGE, "GROUPS": FrameMode.GROUPS}
 
@@ -50,12 +52,13 @@ _MODES = {"ROWS": FrameMode.ROWS, "RANGE": FrameMode.RANGE, "GROUPS": FrameMode.
 class Windows:
     """The window functions of one SELECT.
 
-    `definitions` are those of its WINDOW clause; `top`: its columns are a view's.
+    `top`: its columns are a view's.
     """
 
-    def __init__(self, definitions: Sequence[Any], *, top: bool) -> None:
+    def __init__(self, select: exp.Select, *, top: bool) -> None:
         self.uses: list[WindowUse] = []
-        self._definitions: Mapping[str, Any] = {name_of(d.this): d for d in definitions}
+        self._shown = select.expressions
+        self._definitions: Mapping[str, Any] = {name_of(d.this): d for d in select.args.get("windows") or ()}
         self._top = top
         self._inside = False
 
@@ -81,6 +84,9 @@ class Windows:
         partition, order, spec = self._window(node)
         parts = tuple(p for e in partition if used_columns(p := binder.value(e)))
         comparable_group(parts, node)
+        by_argument = written.arguments if written.name in _BY_ARGUMENT else None
+        for term in (*(t.this for t in (*order, *written.within)), *(by_argument or ())):
+            self._check_name(term, binder)
         terms = varying([sorted_by(binder.value(t.this), t) for t in order])
         frame = _frame(spec, bool(order), node)
         if written.name in _ARGUMENTS:
@@ -98,6 +104,25 @@ class Windows:
         name = "count" if call.argument is None else call.function.value
         return WindowUse(name, called, call.keeps, parts, terms, frame, call.type, node)
 
+    def _check_name(self, node: Any, binder: Binder) -> None:
+        """UnsupportedQuery for a name by which the upstream orders a window, if it shows something else by it."""
+        if (
+            not binder.dialect.windows_see_shown
+            or not isinstance(node, exp.Column)
+            or node.args.get("table") is not None
+        ):
+            return
+        name = name_of(node.this)
+        for shown in self._shown:
+            found = shown.this if isinstance(shown, exp.Alias) else shown
+            if _shown_name(shown) != name:
+                continue
+            same = isinstance(found, exp.Column) and binder.scope.finds(name)
+            if not same or binder.bind(found) != binder.bind(node):
+                raise UnsupportedQuery(
+                    "A window in the order of what a SELECT shows is not kept up to date.", span_of(node)
+                )
+
     def _window(self, node: Any) -> tuple[list[Any], list[Any], Any]:
         """PARTITION BY, ORDER BY and the frame of a window, with what it takes from the one that it names."""
         partition = list(node.args.get("partition_by") or ())
@@ -114,6 +139,13 @@ class Windows:
         if partition or (terms and inherited_terms):
             raise InvalidQuery("A window cannot change what it takes from another one.", span_of(node))
         return inherited, terms or inherited_terms, spec or inherited_spec
+
+
+def _shown_name(node: Any) -> Any:
+    """The name of a shown column that has an alias or is a column."""
+    if isinstance(node, exp.Alias):
+        return name_of(node.args["alias"])
+    return name_of(node.this) if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) else None
 
 
 def _check_plain(node: Any) -> None:

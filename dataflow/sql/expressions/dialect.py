@@ -87,5 +87,7 @@ class Dialect:
     #: The result of a window function (a column) as the value that expressions see, by name and arguments, and whether
     #: a view shows it as it is, or is ordered by it.
     window_value: Callable[[str, Sequence[Scalar], Scalar, bool], Scalar]
+    #: Whether a name in a window's ORDER BY is that of a shown column, before one of FROM.
+    windows_see_shown: bool
     #: The type of a value that a window function takes from another row.
     row_value: Callable[[SqlType], SqlType]

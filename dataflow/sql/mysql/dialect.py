@@ -41,6 +41,7 @@ MYSQL = Dialect(
     aggregate_value=aggregate_value,
     column_name=column_name,
     having=having,
+    windows_see_shown=True,
     window_value=window_value,
     row_value=lambda sql_type: sql_type,
 )

@@ -41,6 +41,7 @@ POSTGRES = Dialect(
     aggregate_value=lambda result, _call: result,
     column_name=column_name,
     having=lambda select: select.args["having"].this,
+    windows_see_shown=False,
     window_value=lambda _function, _arguments, result, _shown: result,
     row_value=functions.plain_type,
 )

@@ -98,6 +98,42 @@ def test_invalid(written: str) -> None:
         plan_view("v", f"SELECT {written} AS x FROM sales WINDOW w AS (PARTITION BY i)", CATALOG)
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "-i AS i, MEDIAN(i) OVER ()",
+        f"n AS i, {percentile('0.5', 'i')}",
+        "-i AS I, ROW_NUMBER() OVER (ORDER BY i, id)",
+        "n AS i, RANK() OVER w",
+        "*, n AS i, RANK() OVER (ORDER BY i)",
+        "i AS place, RANK() OVER (ORDER BY place)",
+        "i AS place, MEDIAN(place) OVER ()",
+    ],
+)
+def test_a_window_in_the_order_of_another_shown_column_is_refused(shown: str) -> None:
+    with pytest.raises(UnsupportedQuery, match="in the order of what a SELECT shows"):
+        plan_view("v", f"SELECT {shown} FROM sales WINDOW w AS (ORDER BY i)", CATALOG)
+
+
+def test_a_window_in_the_order_of_a_column_of_a_join_is_refused() -> None:
+    sql = "SELECT o.id, RANK() OVER (ORDER BY id) AS r FROM sales s LEFT JOIN sales o USING (id)"
+    with pytest.raises(UnsupportedQuery, match="in the order of what a SELECT shows"):
+        plan_view("v", sql, CATALOG)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "i AS i, MEDIAN(i) OVER ()",
+        "sales.i, ROW_NUMBER() OVER (ORDER BY i, id)",
+        "-i AS i, RANK() OVER (ORDER BY sales.i)",
+        "-i AS i, SUM(i) OVER (PARTITION BY i) AS s, RANK() OVER (ORDER BY i + 0) AS r",
+    ],
+)
+def test_a_window_in_the_order_of_a_column_is_planned(shown: str) -> None:
+    assert plan_view("v", f"SELECT id, {shown} FROM sales", CATALOG)
+
+
 def test_mysql_has_none() -> None:
     with pytest.raises(UnsupportedQuery, match="MEDIAN is not kept up to date"):
         plan_view("v", "SELECT MEDIAN(i) OVER () AS x FROM sales", replace(CATALOG, dialect="mysql"))
