@@ -23,10 +23,12 @@ from dataflow.plan.nodes import (
 )
 from dataflow.plan.render import bare, describe
 from dataflow.plan.routes import input_offsets
-from dataflow.scalar import Scalar
+from dataflow.scalar import Literal, Scalar
 from dataflow.schema import Catalog
 from dataflow.types import Columns
 
+#: Rows of constants that are shown.
+_MOST_CONSTANTS = 5
 #: More details of a relation.
 Notes = Callable[[Relation], Sequence[str]]
 
@@ -59,6 +61,8 @@ def outline(relation: Relation, catalog: Catalog, notes: Notes = _nothing) -> Pl
             return _window_step(relation, catalog, notes)
         case TopK():
             return _top_k_step(relation, catalog, notes)
+        case Union() if (constants := _constants(relation)) is not None:
+            return PlanStep(f"constants {constants}")
         case Union():
             return PlanStep("union", (), tuple(_input(branch, catalog, notes) for branch in relation.inputs))
         case Block():
@@ -70,6 +74,17 @@ def outline(relation: Relation, catalog: Catalog, notes: Notes = _nothing) -> Pl
     details.append("columns " + ", ".join(describe(c, names.__getitem__) for c in relation.columns))
     title = "join" if len(relation.inputs) > 1 else "select"
     return PlanStep(title, tuple(details), tuple(_input(i.relation, catalog, notes) for i in relation.inputs))
+
+
+def _constants(union: Union) -> str | None:
+    """The rows of a union of constants; None if it has others."""
+    rows = [branch.columns for branch in union.inputs if isinstance(branch, Block) and branch.predicate is None]
+    texts = [", ".join(describe(c, str) for c in row) for row in rows if all(isinstance(c, Literal) for c in row)]
+    if len(texts) < len(union.inputs):
+        return None
+    shown = [text if len(row) == 1 else f"({text})" for row, text in zip(rows, texts, strict=True)]
+    more = len(shown) - _MOST_CONSTANTS
+    return ", ".join(shown[:_MOST_CONSTANTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _input(relation: Relation, catalog: Catalog, notes: Notes) -> PlanStep:

@@ -440,24 +440,8 @@ view constant_rows
     columns stories.id, stories.author, stories2.'old'
     table public.stories (id, author)
       materialized by author
-    union
+    constants (1, 'old'), (2, 'new')
       fully materialized: about 2 rows, 664 bytes
-      select
-        columns 1, 'old'
-        fully materialized: about 1 row, 332 bytes
-        aggregate by nothing
-          a row even for no rows
-          fully materialized: about 1 row, 164 bytes
-          table public.stories ()
-            where false
-      select
-        columns 2, 'new'
-        fully materialized: about 1 row, 332 bytes
-        aggregate by nothing
-          a row even for no rows
-          fully materialized: about 1 row, 164 bytes
-          table public.stories ()
-            where false
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
 */
 
