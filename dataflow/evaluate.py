@@ -17,7 +17,16 @@ from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import array_operations, arrays, comparison, json_constructors, logic, mysql_json, mysql_numbers
+from dataflow.functions import (
+    array_operations,
+    arrays,
+    comparison,
+    json_constructors,
+    logic,
+    mysql_json,
+    mysql_numbers,
+    series,
+)
 from dataflow.functions.casts import cast_function
 from dataflow.functions.compiler import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
@@ -225,6 +234,7 @@ _COMPILERS: dict[str, Compiler] = {
     **array_operations.COMPILERS,
     **mysql_numbers.COMPILERS,
     **mysql_json.COMPILERS,
+    **series.COMPILERS,
     "like": _like,
     "cast": _cast,
     "collate": _collate,
@@ -253,6 +263,7 @@ STRICT_FUNCTIONS = (
         "cast",
         "collate",
         "average",
+        *series.COMPILERS,
         "divide",
         "printed",
         "GREATEST",

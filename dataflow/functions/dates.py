@@ -52,11 +52,11 @@ def _make_date(year: str, month: str, day: str) -> str:
 
 
 def _plus_interval(kind: str) -> Callable[[str, str], str]:
-    return lambda a, b: _moved(a, moments.interval(b), kind)
+    return lambda a, b: moved(a, moments.interval(b), kind)
 
 
 def _minus_interval(kind: str) -> Callable[[str, str], str]:
-    return lambda a, b: _moved(a, _opposite_interval(b), kind)
+    return lambda a, b: moved(a, _opposite_interval(b), kind)
 
 
 def _opposite_interval(text: str) -> Interval | str:
@@ -67,14 +67,15 @@ def _opposite_interval(text: str) -> Interval | str:
 
 
 def _date_plus(a: str, b: str) -> str:
-    return _moved(moments.date_to_timestamp(a), moments.interval(b), "timestamp")
+    return moved(moments.date_to_timestamp(a), moments.interval(b), "timestamp")
 
 
 def _date_minus(a: str, b: str) -> str:
-    return _moved(moments.date_to_timestamp(a), _opposite_interval(b), "timestamp")
+    return moved(moments.date_to_timestamp(a), _opposite_interval(b), "timestamp")
 
 
-def _moved(text: str, interval: Interval | str, kind: str) -> str:
+def moved(text: str, interval: Interval | str, kind: str) -> str:
+    """A timestamp an interval later: `kind` is its type, an infinite interval its text."""
     if isinstance(interval, str):
         if text in INFINITIES and text != interval:
             raise EvaluationError("timestamp out of range")

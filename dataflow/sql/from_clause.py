@@ -293,7 +293,7 @@ class FromClause:
             require_only(node, "this", "alias")
             return _Item(aliased(self._tree(node.this, (), beside), node))
         if isinstance(node, exp.Table | exp.Lateral) and isinstance(node.this, exp.Func):
-            derived = rows_of_function(node, self.environment, self._binder(Scope()))
+            derived = rows_of_function(node, self.environment)
             return self._derived(derived, node, derived.columns[0][0])
         if isinstance(node, exp.Lateral):
             return self._lateral(node, beside)

@@ -8,7 +8,7 @@ import pytest
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import FUNCTIONS, MYSQL_SIGNATURES, SIGNATURES, compile_predicate, compile_scalar
-from dataflow.functions import array_operations, json_constructors, mysql_json, mysql_numbers
+from dataflow.functions import array_operations, json_constructors, mysql_json, mysql_numbers, series
 from dataflow.plan.render import render, type_name
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
@@ -281,6 +281,7 @@ def test_every_function_is_tested() -> None:
         array_operations.COMPILERS,
         mysql_json.COMPILERS,
         mysql_numbers.COMPILERS,
+        series.COMPILERS,
     )
     elsewhere = {"average", "GREATEST", "LEAST", *SIGNATURES, *MYSQL_SIGNATURES, *AS_SQL}.union(*compilers)
     assert set().union(*map(functions_of, EXPRESSIONS)) | elsewhere == FUNCTIONS

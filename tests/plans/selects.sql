@@ -481,3 +481,37 @@ view generated_rows
       table public.stories (author, score)
   lookup: SELECT t."author", t."score", count(*), count(*) FROM public.stories t JOIN unnest($1::text[], $2::int8[]) AS k(k1, k2) ON t."author" = k.k1 AND t."score" = k.k2 GROUP BY t."author", t."score"
 */
+
+-- view: generated_rows_of_parameters
+SELECT n, s.id FROM generate_series(1, :n) n LEFT JOIN stories s ON s.score = n AND s.author = :author;
+/*
+view generated_rows_of_parameters
+  incremental, partial: Each key is filled by its first read; inputs that no route reaches from the key are fully materialized then.
+  parameters: :author = stories.stories.:1, :n = stories.stories.:2
+  columns: stories.series_value(1, stories.:2, 1, stories3.0 + (stories2.0 * 20)) AS n, id
+  for NULL: what the upstream answers
+  route: stories by stories.:1, stories.:2, then stories2 by author, score
+  join
+    left stories2.author = stories.stories.:1 and stories2.score = stories.series_value(1, stories.:2, 1, stories3.0 + (stories2.0 * 20))
+    columns stories.stories.:1, stories.stories.:2, stories.series_value(1, stories.:2, 1, stories3.0 + (stories2.0 * 20)), stories2.id
+    aggregate by stories.:1, stories.:2, series_value(1, stories.:2, 1, stories3.0 + (stories2.0 * 20))
+      materialized by stories.:1, stories.:2
+      route: stories by :1, :2, then stories2 whole, then stories3 whole
+      join
+        cross
+        cross
+        where (series_value(1, stories.:2, 1, stories2.0 * 20) IS NOT NULL) AND (series_value(1, stories.:2, 1, stories3.0 + (stories2.0 * 20)) IS NOT NULL)
+        columns stories.:1, stories.:2, series_value(1, stories.:2, 1, stories3.0 + (stories2.0 * 20))
+        aggregate by :1, :2
+          a row even for no rows
+          materialized by :1, :2
+          table public.stories (:1, :2)
+            where false
+        constants 0, 1, 10, 11, 12 and 15 more
+          fully materialized: about 20 rows, 4.7 kB
+        constants 0, 1, 10, 11, 12 and 15 more
+          fully materialized: about 20 rows, 4.7 kB
+    table public.stories (id, author, score)
+      materialized by author, score
+  lookup: SELECT t."id", t."author", t."score" FROM public.stories t JOIN unnest($1::text[], $2::int8[]) AS k(k1, k2) ON t."author" = k.k1 AND t."score" = k.k2
+*/

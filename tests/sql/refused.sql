@@ -108,32 +108,44 @@ SELECT * FROM ONLY stories
 SELECT * FROM generate_series(1, 2)
 --> unsupported at [generate_series(1, 2)]: The SELECT reads no table.
 
-SELECT s.id FROM stories s, generate_series(1, :n) g
---> unsupported at [generate_series(1, :n) g]: GENERATE_SERIES of other than constants is not kept up to date: it may have any number of rows.
+SELECT s.id FROM stories s, generate_series(:a, :b) g
+--> unsupported at [generate_series(:a, :b) g]: GENERATE_SERIES of unknown, unknown is not kept up to date.
+
+SELECT s.id FROM stories s, generate_series(1, :n + 1.5) g
+--> unsupported at [:n]: The parameter :n, of type numeric, may only be compared.
+
+SELECT s.id FROM stories s, generate_series(1, :n, 0.5) g
+--> unsupported at [generate_series(1, :n, 0.5) g]: GENERATE_SERIES of int4, unknown, numeric is not kept up to date.
+
+SELECT s.id FROM stories s, generate_series(:a::timestamp, :b::timestamp, :step::interval) g
+--> unsupported at [:step]: The parameter :step is no key, list or range of a column, and what stands beside it does not tell its type. Write it in a condition like `column = :step`, or as a cast to its type.
+
+SELECT g FROM generate_series(1, :n::int) g
+--> unsupported at [generate_series(1, :n::int) g]: The SELECT reads no table.
 
 SELECT s.id FROM stories s, generate_series(1, s.score) g
---> unsupported at [generate_series(1, s.score) g]: GENERATE_SERIES of other than constants is not kept up to date: it may have any number of rows.
+--> unsupported at [generate_series(1, s.score) g]: GENERATE_SERIES of other than constants and parameters is not kept up to date: it may have any number of rows.
 
 SELECT s.id FROM stories s, generate_series(CURRENT_DATE - 6, CURRENT_DATE, '1 day') g
 --> unsupported at [6]: The current time is not a function of the database's contents.
 
 SELECT s.id FROM stories s, generate_series(1, 367) g
---> unsupported at [generate_series(1, 367) g]: GENERATE_SERIES of more than 366 rows is not kept up to date.
+--> unsupported at [generate_series(1, 367) g]: GENERATE_SERIES of these constants is not kept up to date: not computed: a series of more than 366 rows.
 
 SELECT s.id FROM stories s, generate_series(1, 2, 0) g
---> unsupported at [generate_series(1, 2, 0) g]: GENERATE_SERIES by a step of zero is not kept up to date.
+--> unsupported at [generate_series(1, 2, 0) g]: GENERATE_SERIES of these constants is not kept up to date: step size cannot equal zero.
 
 SELECT s.id FROM stories s, generate_series(1.5, 2) g
 --> unsupported at [generate_series(1.5, 2) g]: GENERATE_SERIES of numeric, int4 is not kept up to date.
 
 SELECT s.id FROM stories s, generate_series('2024-01-01'::timestamp, 'infinity', '1 year') g
---> unsupported at [generate_series('2024-01-01'::timestamp, 'infinity', '1 year') g]: GENERATE_SERIES of more than 366 rows is not kept up to date.
+--> unsupported at [generate_series('2024-01-01'::timestamp, 'infinity', '1 year') g]: GENERATE_SERIES of these constants is not kept up to date: not computed: a series of more than 366 rows.
 
 SELECT s.id FROM stories s, generate_series('-infinity'::timestamp, '2024-01-01', '1 year') g
---> unsupported at [generate_series('-infinity'::timestamp, '2024-01-01', '1 year') g]: GENERATE_SERIES of more than 366 rows is not kept up to date.
+--> unsupported at [generate_series('-infinity'::timestamp, '2024-01-01', '1 year') g]: GENERATE_SERIES of these constants is not kept up to date: not computed: a series of more than 366 rows.
 
 SELECT s.id FROM stories s, generate_series('294276-12-31 20:00:00'::timestamp, 'infinity', '1 day') g
---> unsupported at [generate_series('294276-12-31 20:00:00'::timestamp, 'infinity', '1 day') g]: GENERATE_SERIES of other than constants is not kept up to date: it may have any number of rows.
+--> unsupported at [generate_series('294276-12-31 20:00:00'::timestamp, 'infinity', '1 day') g]: GENERATE_SERIES of these constants is not kept up to date: timestamp out of range.
 
 SELECT s.id FROM stories s, generate_series(1, 2) WITH ORDINALITY g (n, place)
 --> unsupported at [generate_series(1, 2) WITH ORDINALITY g (n, place)]: GENERATE_SERIES(1, 2) WITH ORDINALITY AS g(n, place) in FROM is not kept up to date.

@@ -20,6 +20,23 @@ if TYPE_CHECKING:
     from dataflow.sql.expressions.bind import Binder
 
 
+@dataclass(frozen=True, slots=True)
+class KnownRows:
+    """The rows of a function of constants."""
+
+    type: SqlType
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedRows:
+    """The rows of a function of parameters, by their places from 0 to 399: no value is there twice."""
+
+    type: SqlType
+    #: The value at a place, over the parameters' row; NULL behind the last row. It fails if there are too many.
+    value_at: Callable[[Scalar], Scalar]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
     """One dialect of SQL."""
@@ -60,8 +77,8 @@ class Dialect:
     current_time: Callable[[exp.Expr, str], Scalar | None]
     #: What a node means, by its type; a node without an entry is refused.
     binders: Mapping[type[exp.Expr], Callable[["Binder", Any], Scalar]]
-    #: The functions in FROM with one column, by name: its type and its values.
-    row_functions: Mapping[str, Callable[[Any, "Binder"], tuple[SqlType, list[Value]]]]
+    #: The functions in FROM with one column, by name.
+    row_functions: Mapping[str, Callable[[Any, "Binder"], KnownRows | ComputedRows]]
     #: Names of aggregate functions, beside those that the parser knows.
     aggregates: frozenset[str]
     #: An expression as a value, where nothing else decides its type: `text` is that of text of no column.
