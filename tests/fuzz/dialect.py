@@ -130,6 +130,8 @@ class Dialect:
     picked: Mapping[str, str] = field(default_factory=dict)
     #: Other kinds whose columns are of a kind, too.
     also: Mapping[str, Forms] = field(default_factory=dict)
+    #: Rows of parameters, each written with its type, in FROM: one column ``c1``, and its kind.
+    series: Calls = ()
     #: Numbers made of the rows of ``{query}``, which shows a number.
     lists: Forms = ()
     #: The corpus's option for columns of a kind (`tests/sql/README.md`).

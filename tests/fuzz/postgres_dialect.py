@@ -101,6 +101,13 @@ POSTGRES = Dialect(
         TEXT: (*COMPARISONS, *LIKE),
         BOOL: ("{x}", "{x} = {x}", "{x} IS NOT FALSE"),
     },
+    series=(
+        ("generate_series(:start::int, :end::int) {alias} (c1)", INT),
+        ("generate_series(:start::int, -4, -2) {alias} (c1)", INT),
+        ("generate_series(:start::int - 1, :end::int * 100, 2) {alias} (c1)", INT),
+        ("(SELECT d::date AS c1 FROM generate_series(:first::date, :last::date, '1 month') d) {alias}", DATE),
+        ("(SELECT d::date AS c1 FROM generate_series(:last::date, date '1999-12-31', '-1 year') d) {alias}", DATE),
+    ),
     aggregates=(
         *(("count(*)", INT),) * 4,
         *(("count({distinct}{any})", INT),) * 3,

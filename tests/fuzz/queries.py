@@ -4,6 +4,7 @@
 order has a total one.
 """
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 
@@ -22,6 +23,8 @@ _EQUAL = (
 )
 _ORDERED = ("{column} > :free AND {column} IS NOT NULL", "({column} < :free) = ({other})", "NOT ({column} >= :free)")
 FREE = (_EQUAL, (*_EQUAL, *_ORDERED))
+#: Parameters with their types, which are kinds.
+_TYPED = re.compile(r":(\w+)::(\w+)")
 #: Conditions with a list that is one value.
 _LISTS = ("{column} NOT IN (:free)", "({column} IN (:free) OR {other})", "NOT ({column} IN (:free) AND {other})")
 
@@ -117,6 +120,19 @@ class QueryGenerator:
         rows = [f"SELECT {n} AS c1, {-n} AS c2" for n in self._rng.sample(range(1, 6), self._rng.randint(1, 3))]
         return _From(f"({' UNION ALL '.join(rows)}) {alias}", [Named(f"{alias}.c{i}", INT) for i in (1, 2)])
 
+    def _beside_series(self, source: _From, query: Query) -> _From:
+        """Joins rows that only parameters decide."""
+        rng, alias = self._rng, self._alias()
+        form, kind = rng.choice(self._dialect.series)
+        query.parameters |= dict(_TYPED.findall(form))
+        own = Named(f"{alias}.c1", kind)
+        pairs = [f"{column} = {own.name}" for column in self._of(source.scope, kind)]
+        item, on = form.format(alias=alias), rng.choice(pairs) if pairs else f"{own.name} IS NOT NULL"
+        join = rng.choice(("JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN"))
+        if rng.random() < 0.5 or " JOIN " in source.sql:
+            return _From(f"{source.sql} {join} {item} ON {on}", [*source.scope, own])
+        return _From(f"{item} {join} {source.sql} ON {on}", [own, *source.scope])
+
     def _columns_of(self, table: str, alias: str) -> list[Named]:
         return [Named(f"{alias}.{column}", kind) for column, kind in self._dialect.tables[table].items()]
 
@@ -147,6 +163,8 @@ class QueryGenerator:
         """A SELECT whose columns are c1, c2 …, and their kinds."""
         rng = self._rng
         source = self._from(depth)
+        if query is not None and self._dialect.series and rng.random() < 0.08:
+            source = self._beside_series(source, query)
         conditions = [self._expressions.predicate(source.scope, depth - 1) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
         if query is not None:
             conditions += self._parameters(source.scope, query)

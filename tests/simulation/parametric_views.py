@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from dataflow.plan.nodes import Chain, ChainParameters, OrderTerm, TopK
+from dataflow.functions.series import SERIES_VALUE
+from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, ChainParameters, OrderTerm, TopK
 from dataflow.plan.parametric import row_of_parameters
-from dataflow.scalar import ColumnRef, Scalar
+from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import SqlType
 from tests.simulation.plans import (
     COMMENT_COUNTS,
@@ -27,6 +28,7 @@ from tests.simulation.plans import (
     greater,
     inner,
     left,
+    number,
     over,
     total,
 )
@@ -69,6 +71,15 @@ OF_SOMEBODY = parametric(
 )
 
 
+def _series() -> Aggregate:
+    """start, end, one of the first numbers from the one to the other."""
+    stories = TABLE_BY_NAME["stories"]
+    digits = all_of(*(Block((BlockInput(row_of_parameters(stories, ())),), None, (number(n),)) for n in range(5)))
+    joined = Joined(first(row_of_parameters(stories, (INT4, INT4))), inner(digits))
+    value = Call(SERIES_VALUE, (joined.col(0, 0), joined.col(0, 1), number(1), joined.col(1, 0)), INT4)
+    return aggregate(joined.block((0, 0), (0, 1), value, where=call("is not null", BOOL, value)), (0, 1, 2))
+
+
 def parametric_shapes() -> list[Shape]:
     """A filter, a value, an OR; groups with and without GROUP BY; joined by the parameter, or with it beside a key."""
     sums = (COUNT_ROWS, count(WEIGHT), total(WEIGHT))
@@ -86,6 +97,8 @@ def parametric_shapes() -> list[Shape]:
         left(aggregate(VOTES, (0,), COUNT_ROWS, total(WEIGHT)), (0, 0, 0)),
         left(aggregate(HEAVIER, (1, 3), COUNT_ROWS), (0, 0, 0), (1, 0, 1)),
     )
+    numbers = Joined(first(_series()), left(aggregate(VOTES, (1,), COUNT_ROWS, total(WEIGHT)), (0, 0, 2)))
+    stories_of = Joined(first(_series()), left(READ_STORIES, (1, 0, 2), (4, 0, 0)))
     kinds = all_of(
         replace(HEAVIER, columns=(*HEAVIER.columns[:2], HEAVIER.columns[3])),
         replace(OF_SOMEBODY, columns=(OF_SOMEBODY.columns[1], OF_SOMEBODY.columns[2], OF_SOMEBODY.columns[5])),
@@ -105,6 +118,8 @@ def parametric_shapes() -> list[Shape]:
         Shape("free_no_heavier", none.block((0, 0), (0, 1), (0, 4), where=without), ((0, 2), (1, 2))),
         Shape("free_more_comments", compared.block((0, 0), (0, 1), (0, 4), where=more), ((2,), (0, 2), (1, 2))),
         Shape("free_asked", asked.block((0, 0), (0, 1), (1, 1), (1, 2), (2, 2)), ((0, 1), (1, 0))),
+        Shape("free_series", numbers.block((0, 0), (0, 1), (0, 2), (1, 1), (1, 2)), ((0, 1), (1, 0))),
+        Shape("free_series_stories", stories_of.block((0, 0), (0, 1), (0, 2), (1, 0)), ((0, 1), (0, 1, 2))),
         Shape("free_heaviest", over(best), ((3,), (0, 3))),
         Shape("free_kinds", over(aggregate(kinds, (0, 2), COUNT_ROWS)), ((1,), (0, 1))),
     ]
