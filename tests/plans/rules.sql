@@ -542,3 +542,66 @@ view a_left_join_that_another_needs_stays
   lookup: SELECT t."id", t."author" FROM public.comments t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."name" FROM public.users t WHERE t."name" = ANY($1::text[])
 */
+
+-- view: computed_values_join_what_nothing_else_does
+SELECT s.id, count(c.id) AS comments FROM stories s LEFT JOIN comments c ON c.created_at::date = s.created_at::date AND c.id > s.id WHERE s.id = :id GROUP BY s.id;
+/*
+view computed_values_join_what_nothing_else_does
+  incremental, partial: Each key is filled by its first read; inputs that no route reaches from the key are fully materialized then.
+  parameters: :id = stories.id
+  columns: id, count(comments.id) AS comments
+  select
+    columns stories.id, count(comments.id)
+    aggregate by stories.id: count(comments.id)
+      materialized by stories.id
+      route: stories by id, then comments whole
+      join
+        left comments.created_at::date = stories.created_at::date and stories.id < comments.id
+        columns stories.id, comments.id
+        table public.stories (id, created_at::date)
+          materialized by id
+        table public.comments (id, created_at::date)
+          fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
+  lookup: SELECT t."id", t."created_at"::date FROM public.stories t WHERE t."id" = ANY($1::int8[])
+  lookup: SELECT t."id", t."created_at"::date FROM public.comments t
+*/
+
+-- view: computed_values_join_inner_inputs
+SELECT s.id, t.id AS other FROM stories s, stories t WHERE t.score + 1 = s.score AND s.id = :id;
+/*
+view computed_values_join_inner_inputs
+  incremental, partial: Each key is filled by its first read; inputs that no route reaches from the key are fully materialized then.
+  parameters: :id = stories.id
+  columns: id, stories2.id AS other
+  route: stories by id, then stories2 whole
+  join
+    inner stories2.score + 1 = stories.score
+    columns stories.id, stories2.id
+    table public.stories (id, score)
+      materialized by id
+    table public.stories (id, score + 1)
+      fully materialized: of unknown size: the upstream has no statistics (run ANALYZE there)
+  lookup: SELECT t."id", t."score" FROM public.stories t WHERE t."id" = ANY($1::int8[])
+  lookup: SELECT t."id", t."score" + 1 FROM public.stories t
+*/
+
+-- view: computed_values_beside_a_join_condition_are_compared
+SELECT s.id, t.id AS other FROM stories s LEFT JOIN stories t ON t.author = s.author AND t.score + 1 = s.score WHERE s.id = :id;
+/*
+view computed_values_beside_a_join_condition_are_compared
+  incremental, partial: Each key is filled by its first read, by the lookups below.
+  parameters: :id = stories.id
+  columns: id, stories2.id AS other
+  route: stories by id, then stories2 by author
+  join
+    left stories2.author = stories.author and stories.score = (stories2.score + 1)
+    columns stories.id, stories2.id
+    table public.stories (id, author, score)
+      materialized by id
+      materialized by author
+    table public.stories (id, author, score)
+      materialized by id
+      materialized by author
+  lookup: SELECT t."id", t."author", t."score" FROM public.stories t WHERE t."id" = ANY($1::int8[])
+  lookup: SELECT t."id", t."author", t."score" FROM public.stories t WHERE t."author" = ANY($1::text[])
+*/

@@ -43,6 +43,13 @@ SELECT c.id, s.title, u.name, a.name AS author FROM comments c JOIN stories s ON
 SELECT c.id, p.id AS parent, g.id AS grand FROM comments c LEFT JOIN comments p ON p.id = c.parent_id LEFT JOIN comments g ON g.id = p.parent_id WHERE c.story_id = :s;
 SELECT * FROM tags JOIN stories ON stories.id = tags.story_id WHERE tag = :t ORDER BY stories.id, tag;
 SELECT t.*, s.title FROM tags t LEFT JOIN stories s ON s.id = t.story_id AND NOT s.removed AND s.score > 0;
+SELECT s.id, t.id AS other FROM stories s LEFT JOIN stories t ON t.score + 1 = s.score WHERE s.id = :id;
+SELECT s.id, t.id AS other FROM stories s LEFT JOIN stories t ON t.score + 1 = s.score - 1 AND t.id > s.id AND t.removed;
+SELECT s.score, COUNT(v.value), SUM(v.user_id), COUNT(*) FROM stories s LEFT JOIN votes v ON v.value + 1 = s.score % 3 GROUP BY s.score;
+SELECT s.id, c.id AS comment, u.id AS reader FROM stories s LEFT JOIN comments c ON c.id % 5 = s.score + 0 LEFT JOIN users u ON u.id = c.user_id + 1 WHERE s.author_id = :a;
+SELECT s.id, u.id AS other FROM stories s, users u WHERE u.id + 1 = s.score AND s.author_id = :a;
+SELECT s.id, t.id AS other, u.id AS reader FROM stories s JOIN stories t ON t.score + 1 = s.score * 2 JOIN users u ON abs(u.id) = t.author_id - 1;
+SELECT s.score, COUNT(*) FROM stories s JOIN votes v ON v.value + 1 = s.score WHERE s.id <> v.user_id GROUP BY s.score;
 SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.story_id IS NULL;
 SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.value > 0;
 SELECT s.id, v.value, u.name FROM stories s LEFT JOIN votes v ON v.story_id = s.id JOIN users u ON u.id = v.user_id WHERE s.author_id = :a;

@@ -10,6 +10,7 @@ from dataflow.plan.coarser_key import with_coarser_key
 from dataflow.plan.nodes import Relation, View
 from dataflow.plan.rewriting import Rule, as_source, bottom_up
 from dataflow.plan.rules.aggregate_early import aggregate_early
+from dataflow.plan.rules.computed_conditions import computed_conditions
 from dataflow.plan.rules.distribute_unions import distribute_unions
 from dataflow.plan.rules.held_inputs import by_parts, keep_default_rows
 from dataflow.plan.rules.join_conditions import join_conditions
@@ -32,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     merge_blocks,
     simplify_outer_joins,
     spread_constants,
+    computed_conditions,
     join_conditions,
     push_predicates,
     aggregate_early,
