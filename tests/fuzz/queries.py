@@ -154,6 +154,8 @@ class QueryGenerator:
         kind = next((k for k in self._dialect.joined if self._of(scope, k) and self._of(right_scope, k)), None)
         if kind is None:
             return self._expressions.predicate([*scope, *right_scope], 0)
+        if rng.random() < 0.4:
+            return " = ".join(self._expressions.scalar(kind, part, 1) for part in (scope, right_scope))
         operator = "=" if rng.random() < 0.8 else rng.choice(("<", ">=", "<>"))
         return f"{rng.choice(self._of(scope, kind))} {operator} {rng.choice(self._of(right_scope, kind))}"
 

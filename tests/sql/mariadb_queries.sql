@@ -149,6 +149,11 @@ SELECT c.id, s.title, u.name, a.name AS author FROM comments c JOIN stories s ON
 SELECT c.id, p.id AS parent, g.id AS grand FROM comments c LEFT JOIN comments p ON p.id = c.parent_id LEFT JOIN comments g ON g.id = p.parent_id WHERE c.story_id = :s;
 SELECT * FROM tags JOIN stories ON stories.id = tags.story_id WHERE tag = :t ORDER BY stories.id, tag;
 SELECT t.*, s.title FROM tags t LEFT JOIN stories s ON s.id = t.story_id AND NOT s.removed AND s.score > 0;
+SELECT s.id, t.id AS other FROM stories s LEFT JOIN stories t ON t.score + 1 = s.score WHERE s.id = :id;
+SELECT s.score, COUNT(v.value), SUM(v.user_id), COUNT(*) FROM stories s LEFT JOIN votes v ON v.value + 1 = s.score % 3 GROUP BY s.score;
+SELECT s.id, u.id AS other FROM stories s, users u WHERE u.id + 1 = s.score AND s.author_id = :a;
+SELECT s.id, t.id AS other FROM stories s JOIN stories t ON CONCAT(t.title, '') = CONCAT(s.title, '');
+SELECT c.id, d.id AS other FROM comments c LEFT JOIN comments d ON DATE(d.at) = DATE(c.at) AND d.weight * 2 = c.weight WHERE c.id = :id;
 SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.story_id IS NULL;
 SELECT s.id, v.value FROM stories s LEFT OUTER JOIN votes v ON v.story_id = s.id WHERE v.value > 0;
 SELECT s.id, u.name FROM stories s LEFT JOIN votes v ON v.story_id = s.id INNER JOIN users u ON u.id = s.author_id WHERE v.value IS NULL OR u.name = 'b';
