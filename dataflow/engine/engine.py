@@ -8,7 +8,7 @@ lookups current, `evictions` forget.
 for flights that exist.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from dataflow.engine import events, invariants
@@ -342,9 +342,10 @@ class Engine:
         """See `PublicationBarrier.seen_by`; None if `position` has not been applied."""
         return self._barrier.seen_by(position) if position <= self.applied else None
 
-    def stalls(self, tables: frozenset[str]) -> bool:
-        """True if reads of these tables wait for transactions that were open when one of them joined."""
-        return not self._barrier.stalled.isdisjoint(tables)
+    @property
+    def stalled(self) -> Set[str]:
+        """The tables whose reads wait for transactions that were open when the table joined."""
+        return self._barrier.stalled
 
     @property
     def exhausted(self) -> bool:

@@ -80,15 +80,13 @@ def test_a_read_does_not_wait_for_ever_for_what_is_open() -> None:
 
 def test_a_table_is_stalled_while_something_is_open_of_when_it_joined() -> None:
     engine = joining("follows_by_0")
-    tables = frozenset([LATE_TABLE, "public.users"])
-    assert engine.stalls(tables)
+    assert engine.stalled == {LATE_TABLE}
     engine.step(SnapshotTaken(SimulatedSnapshot(8, [OLD])))
-    assert engine.stalls(tables)
-    assert not engine.stalls(frozenset(["public.users"]))
+    assert engine.stalled == {LATE_TABLE}
     engine.step(SnapshotTaken(SimulatedSnapshot(8, [])))
-    assert not engine.stalls(tables)
+    assert not engine.stalled
     engine.step(TableJoined(LATE_TABLE, SimulatedSnapshot(9, [])))
-    assert not engine.stalls(tables)
+    assert not engine.stalled
 
 
 def test_rows_with_what_the_stream_lacks_are_not_of_before_it() -> None:

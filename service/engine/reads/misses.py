@@ -166,7 +166,9 @@ class Misses:
         if any(view.status is Status.OUTDATED for view in views):
             return True
         engine = self._dispatcher.engine
-        return engine is not None and engine.stalls(frozenset[str]().union(*(view.tables for view in views)))
+        if engine is None or not engine.stalled:
+            return False
+        return not all(view.tables.isdisjoint(engine.stalled) for view in views)
 
     async def _current(self, items: Sequence[ReadItem]) -> ReadReply:
         """Answers upstream, beside the engine. No other answer may be older than hits. Raises `ApiError`."""
@@ -349,6 +351,8 @@ class Misses:
         if pending is None or pending.reply.done():
             return
         if not pending.with_rows and all(map(self._is_complete, pending.views, pending.items)):
+            for view, item, request in zip(pending.views, pending.items, pending.requests, strict=True):
+                self._cutting.read(self._leaf.info(view.id), item.values, request)
             self._counters.reads_answered += 1
             pending.reply.set_result(StoredReply(self._dispatcher.position))
             return
@@ -375,7 +379,8 @@ class Misses:
     def _is_complete(self, view: InstalledView, item: ReadItem) -> bool:
         """True if a covered key is all that a read needs: it has all rows, and no other key is read by now."""
         info = self._leaf.info(view.id)
-        return item.window is None and info.one_key and not info.storage
+        has_all_rows = not info.storage or not (info.cut or info.filters or info.at_read)
+        return item.window is None and info.one_key and has_all_rows
 
     def _ask_again(self, pending: PendingRead, missing: list[int]) -> None:
         """Repeats the read, since these items had too few rows. The last round requests whole keys of all items."""

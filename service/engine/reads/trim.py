@@ -38,12 +38,13 @@ class Trimmer:
         self._asked_before: dict[tuple[ViewId, Key], int] = {}
         dispatcher.on_move(self._moved)
 
-    def read(self, info: ViewInfo, values: Values, request: LeafRequest, answer: StoredAnswer) -> None:
-        """Records the extent of a missed read that was answered."""
+    def read(self, info: ViewInfo, values: Values, request: LeafRequest, answer: StoredAnswer | None = None) -> None:
+        """Records the extent of a missed read that was answered; `answer` may be None for a key whose rows are all
+        read."""
         if not info.storage or info.within:
             return
         rows = rows_asked(info, values, request)
-        if rows is None and info.clock:
+        if rows is None and info.clock and answer is not None:
             # Rows that have left the time window stay until the key is evicted.
             rows = len(orjson.loads(answer.rows))
         for key in request.keys:
