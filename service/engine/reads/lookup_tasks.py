@@ -67,7 +67,7 @@ class LookupTasks:
     """Runs lookups in rounds: those that begin in one turn of the loop, or while all rounds are busy, run together on
     one connection, and the engine gets their results in one step. Nothing waits for a round to fill. A lookup runs
     alone if many rows, or an unknown number, are expected, or if its table was slow when it was last queried: others do
-    not wait for it.
+    not wait for it. A semijoin runs in a round or not at all: which of its tables is slow would not be known.
 
     Maintains: `_waiting` and `_running` contain the lookups without a result. After `restart`, earlier lookups report
     nothing. `counts` is by node of this engine; removed nodes may remain for a while. A lookup by keys is aborted when
@@ -131,7 +131,8 @@ class LookupTasks:
     def start(self, lookup: Lookup) -> None:
         """Runs a lookup and hands its result to the engine at once."""
         if not self._is_small(lookup):
-            self._create_task([lookup], self._run_alone(lookup))
+            alone = self._run_alone if lookup.semijoin is None else self._omit
+            self._create_task([lookup], alone(lookup))
             return
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._begin_rounds)
@@ -171,8 +172,10 @@ class LookupTasks:
     def _cancel(self, cancel: CancelLookup) -> None:
         running = self._running.pop(cancel.id, None)
         if running is not None:
-            # It took so long that all who waited for it have left.
-            self._slow.add(table_of(running.lookups.pop(cancel.id).relation))
+            lookup = running.lookups.pop(cancel.id)
+            if lookup.semijoin is None:
+                # It took so long that all who waited for it have left.
+                self._slow.add(table_of(lookup.relation))
             if not running.lookups:
                 running.task.cancel()
         elif self._waiting.pop(cancel.id, None) is None:
@@ -204,6 +207,11 @@ class LookupTasks:
         if self._end(lookup):
             self._dispatcher.step(event)
 
+    async def _omit(self, semijoin: Lookup) -> None:
+        """Ends a semijoin without running it: its keys are looked up once they are known."""
+        if self._end(semijoin):
+            self._dispatcher.step(LookupFailed(semijoin.id, "A semijoin was not run.", retryable=True))
+
     async def _run_round(self, lookups: list[Lookup]) -> None:
         found: list[LookupRows | None] = [None] * len(lookups)
         started_s = perf_counter()
@@ -222,9 +230,11 @@ class LookupTasks:
         self._note_trip(took_s)
         results: list[LookupDone] = []
         for lookup, rows in zip(lookups, found, strict=True):
-            if not self._end(lookup):
+            if rows is None and lookup.semijoin is not None:
+                await self._omit(lookup)
+            elif not self._end(lookup):
                 continue
-            if rows is None:
+            elif rows is None:
                 self._slow.add(table_of(lookup.relation))
                 self.start(lookup)
             else:

@@ -21,6 +21,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from operator import is_
 from typing import Any, Self
 
 from psycopg import AsyncConnection
@@ -114,8 +115,8 @@ class PostgresLookups:
         self.statements = 0
         #: True if the role may write logical messages; None if untested.
         self.can_push: bool | None = None
-        #: Statements of lookups by keys, with the table as it was; partial ranges are too many to be cached.
-        self._kept: dict[_Statement, tuple[Table, str]] = {}
+        #: Statements of lookups by keys, with the tables as they were; partial ranges are too many to be cached.
+        self._kept: dict[_Statement, tuple[list[Table], str]] = {}
 
     async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
         found = await self._run_versioned(self._statement(lookup, catalog), lookup_arguments(lookup), most)
@@ -148,20 +149,23 @@ class PostgresLookups:
     def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
         if lookup.part is not None:
             return _VERSIONED % lookup_sql(lookup.relation, lookup.columns, catalog, lookup.part)
-        table = catalog.tables[table_of(lookup.relation)]
+        tables = [catalog.tables[table_of(lookup.relation)]]
         semijoin = lookup.semijoin
-        joined = None if semijoin is None else (semijoin.lookup.relation, semijoin.lookup.columns, semijoin.links)
+        joined = None
+        if semijoin is not None:
+            joined = (semijoin.lookup.relation, semijoin.lookup.columns, semijoin.links)
+            tables.append(catalog.tables[table_of(semijoin.lookup.relation)])
         at = (lookup.relation, lookup.columns, joined)
         kept = self._kept.get(at)
         # A relation does not contain the names of a table's columns.
-        if kept is None or kept[0] is not table:
+        if kept is None or not all(map(is_, kept[0], tables)):
             if len(self._kept) >= KEPT_STATEMENTS:
                 self._kept.clear()
             if semijoin is None:
                 sql = lookup_sql(lookup.relation, lookup.columns, catalog)
             else:
                 sql = semijoin_sql(lookup.relation, lookup.columns, catalog, semijoin)
-            kept = self._kept[at] = (table, _VERSIONED % sql)
+            kept = self._kept[at] = (tables, _VERSIONED % sql)
         return kept[1]
 
     async def run_statement(self, sql: str, arguments: Sequence[Argument], most: AnswerSize = UNLIMITED) -> LookupRows:

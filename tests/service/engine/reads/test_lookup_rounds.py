@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -121,6 +122,31 @@ def test_a_locked_table_holds_up_no_other(upstream: Upstream, tmp_path: Path) ->
             before = runtime.counters.lookup_rounds
             await asyncio.gather(*together(runtime, range(51, 52)))
             assert runtime.counters.lookup_rounds == before + 1
+
+    asyncio.run(scenario())
+
+
+def test_a_join_is_looked_up_in_one_round(upstream: Upstream, tmp_path: Path) -> None:
+    """The joined table is not blamed for the lock of another one."""
+    views = VIEWS | {"joined": "SELECT a.id, b.n FROM a JOIN b ON b.id = a.n WHERE a.id = :id"}
+
+    async def scenario() -> None:
+        async with running(upstream.database, tmp_path, views=views) as runtime:
+            rounds = [runtime.counters.lookup_rounds]
+            for key in range(5):
+                await read(runtime, "joined", key)
+                rounds.append(runtime.counters.lookup_rounds)
+            # A server that was slow for a moment makes it two.
+            assert min(after - before for before, after in pairwise(rounds)) == 1
+            before = runtime.counters.lookup_rounds
+            with upstream.locked("a"):
+                waiting = asyncio.create_task(read(runtime, "joined", 10))
+                # Its round waits for the lock in vain; then the lookup of `a` waits alone.
+                await until(lambda: runtime.counters.lookup_rounds > before and runtime.lookup_tasks.in_flight == 1)
+                before = runtime.counters.lookup_rounds
+                await read(runtime, "b", 11)
+                assert runtime.counters.lookup_rounds == before + 1
+            await waiting
 
     asyncio.run(scenario())
 
