@@ -59,11 +59,11 @@ def lookup_statement(lookup: Lookup, catalog: Catalog, source: str | None = None
 
 
 def semijoin_statements(lookup: Lookup, semijoin: Semijoin, catalog: Catalog) -> tuple[str, str]:
-    """The statements of a semijoin's keys, and of its rows, which are right at one snapshot."""
+    """The statements of a semijoin's keys and of its rows, which must run at one snapshot."""
     other = semijoin.lookup
     chain = chain_of(other.relation)
     keys = key_columns(other.relation, other.columns)
-    condition = partial(_keys, keys, other.keys)
+    condition = partial(_keys, keys, [key for key in other.keys if all(map(_matches, keys, key))])
     links = replace(chain, columns=tuple(chain.columns[c] for c in semijoin.links))
     own = key_columns(lookup.relation, lookup.columns)
     table = chain_table(chain, catalog)

@@ -111,7 +111,7 @@ class _Rewrite:
         return len(column_types(self.block.inputs[position].relation)) + found.index(expression)
 
     def result(self) -> Block:
-        """The block."""
+        """The block whose inputs have their computed columns, with each column reference moved to its new place."""
         starts, inputs = offsets(self.block.inputs), self.inputs
         for i, (start, more) in enumerate(zip(starts, self.computed, strict=True)):
             if more:
