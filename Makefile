@@ -12,8 +12,8 @@ BUILD := build/compiled
 # The first Python on the path that is new enough; `make demo PYTHON=/path/to/python` overrides it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
-# Tests run on this many processes: many of them wait for servers, so two more than there are processors.
-JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# Tests run on this many processes: many of them wait for servers, so four more than there are processors.
+JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 4)))
 # Whoever sets it pays for it: each of some hundred processes that the tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input

@@ -29,8 +29,8 @@ KEYS = ("1", "2")
 OK = 200
 READERS = 2
 READS_PER_S = 200
-#: Answers of each reader after which a migration is over, at the least.
-ANSWERS = 20
+#: Passes of each reader over all views when a migration is over.
+PASSES_AFTER = 5
 COLUMNS = "(id int PRIMARY KEY, name varchar(40) NOT NULL, n int NOT NULL, kind varchar(9), small int, extra text)"
 ROWS = "(1, 'a', 0, '1', 1, 'x'), (2, 'b', 0, '1', 2, 'x'), (3, 'c', 0, '2', 3, 'x')"
 VIEWS = {
@@ -144,12 +144,12 @@ def parameters_of(view: str, key: str) -> dict[str, str]:
 class Reader(threading.Thread):
     """Reads all views of a table in turn until `stop`, its share of `READS_PER_S`; a slow answer is made up for.
 
-    *State*: `answers`, passes over all views so far; `reads`, answers to all; `wrong`, what must not be.
+    *State*: `passes`, passes over all views so far; `reads`, answers to all; `wrong`, what must not be.
     """
 
     def __init__(self, service: RunningService, table: str, change: Migration) -> None:
         super().__init__()
-        self.answers = 0
+        self.passes = 0
         self.reads = 0
         self.wrong: list[str] = []
         self._ended = threading.Event()
@@ -169,7 +169,7 @@ class Reader(threading.Thread):
                         self.reads += 1
                         due_s = began_s + self.reads * READERS / READS_PER_S
                         self._ended.wait(max(0.0, due_s - time.monotonic()))
-                self.answers += 1
+                self.passes += 1
 
     def _read(self, http: HTTPConnection, view: str, key: str) -> None:
         http.request("GET", f"/v1/views/{view}_{self._table}?{urlencode(parameters_of(view, key))}")
@@ -229,14 +229,14 @@ class Site:
         for thread in (*readers, writer):
             thread.start()
         try:
-            until(lambda: all(reader.answers for reader in readers))
+            until(lambda: all(reader.passes for reader in readers))
             for statement in change.statements:
                 self.execute(statement.format(t=table))
             beats = self._heartbeats()
-            before = [reader.answers for reader in readers]
             until(lambda: self._heartbeats() >= beats + 2)
-            until(lambda: all(r.answers >= n + ANSWERS for r, n in zip(readers, before, strict=True)))
             until(lambda: self._is_over(table, change))
+            before = [reader.passes for reader in readers]
+            until(lambda: all(r.passes >= n + PASSES_AFTER for r, n in zip(readers, before, strict=True)))
         finally:
             ended.set()
             writer.join(LIMIT_S)
