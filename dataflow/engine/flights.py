@@ -8,7 +8,7 @@ time. A *semijoin* carries flights from its answer on: before that, its keys are
 `LookupQuery`.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -130,27 +130,26 @@ class Flights:
         """Issues lookups. Keys for which there is no room go on gathering."""
         if not self._waiting:
             return
-        in_flight = Counter([_table_of(sent.node) for sent in self.outstanding.by_id.values() if sent.is_in_flight])
         for table, of_table in self._waiting.items():
-            while (of_table.queue or of_table.wanted) and in_flight[table] < self._limits.lookups_of_table:
-                self._issue_next(of_table, in_flight)
+            while (of_table.queue or of_table.wanted) and self._has_room(table):
+                self._issue_next(of_table)
         self._tidy()
 
-    def _issue_next(self, of_table: _OfTable, in_flight: Counter[str]) -> None:
+    def _has_room(self, table: str) -> bool:
+        return self.outstanding.in_flight[frozenset([table])] < self._limits.lookups_of_table
+
+    def _issue_next(self, of_table: _OfTable) -> None:
         if not of_table.queue:
             self._gather(of_table)
         sent = of_table.queue.popleft()
-        lookup = self._issue(sent, in_flight)
+        lookup = self._issue(sent)
         for step in sent.joined:
-            if in_flight[_table_of(step.node)] < self._limits.lookups_of_table:
+            if self._has_room(_table_of(step.node)):
                 semijoin = Semijoin(lookup, step.links)
-                joining = LookupQuery(self._next_id(), step.node, step.columns, (), step=step, semijoin=semijoin)
-                self._issue(joining, in_flight)
+                self._issue(LookupQuery(self._next_id(), step.node, step.columns, (), step=step, semijoin=semijoin))
 
-    def _issue(self, sent: LookupQuery, in_flight: Counter[str]) -> Lookup:
-        in_flight[_table_of(sent.node)] += 1
-        sent.issue(self._context.now)
-        self.outstanding.by_id[sent.id] = sent
+    def _issue(self, sent: LookupQuery) -> Lookup:
+        self.outstanding.issue(sent.id, sent)
         lookup = _lookup(sent)
         self._context.emit(lookup)
         return lookup
@@ -208,14 +207,15 @@ class Flights:
 
     def begin_load(self, sent: LookupQuery) -> None:
         """A lookup in flight is being answered in slices."""
-        self.loading[sent.id] = self.outstanding.by_id.pop(sent.id)
+        self.outstanding.end(sent.id)
+        self.loading[sent.id] = sent
 
     def take(self, lookup: LookupId) -> LookupQuery | None:
         """Ends a lookup that runs upstream, whatever way it was to be answered; None if nobody waits for it."""
         sent = self.outstanding.by_id.get(lookup)
         if sent is None:
             return self.loading.pop(lookup, None)
-        return self.outstanding.by_id.pop(lookup) if sent.is_in_flight else None
+        return self.outstanding.end(lookup) if sent.is_in_flight else None
 
     def take_keys(self, sent: LookupQuery, keys: Iterable[Key]) -> bool:
         """Lets a semijoin carry those of its keys that are not looked up already. False if there are none: it ends."""
@@ -223,13 +223,12 @@ class Flights:
         for flight in sent.flight_keys():
             self._carrier[flight] = sent
         if not sent.keys:
-            del self.outstanding.by_id[sent.id]
+            self.outstanding.end(sent.id)
         return bool(sent.keys)
 
     def pause(self, sent: LookupQuery) -> None:
         """Lets a lookup wait for the next heartbeat."""
-        sent.pause()
-        self.outstanding.by_id[sent.id] = sent
+        self.outstanding.pause(sent.id, sent)
 
     def land(self, sent: LookupQuery) -> None:
         """Ends a lookup's flights."""
@@ -244,7 +243,7 @@ class Flights:
             of_table.queue.remove(sent)
             self._tidy()
             return
-        ran = self.outstanding.by_id.pop(sent.id, None) or self.loading.pop(sent.id, None)
+        ran = self.outstanding.end(sent.id) or self.loading.pop(sent.id, None)
         if ran is not None and ran.is_in_flight:
             self._context.emit(CancelLookup(sent.id))
 

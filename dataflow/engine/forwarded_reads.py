@@ -50,17 +50,16 @@ class ForwardedReads:
 
     def forward(self, read: ReadId, tables: frozenset[str], since: Position) -> None:
         """Sends a read upstream that was asked when the engine was at `since`."""
-        forwarded = self.outstanding.by_id[read] = ForwardedRead(read, tables, since)
-        self._send(forwarded)
+        self._send(ForwardedRead(read, tables, since))
 
     def _send(self, forwarded: ForwardedRead) -> None:
-        forwarded.issue(self._context.now)
+        self.outstanding.issue(forwarded.read, forwarded)
         self._context.emit(Forward(forwarded.read))
 
     def leave(self, read: ReadId) -> Demand | None:
         """Ends a read that nobody waits for. Returns the demand behind it, unless another such read waits or was
         answered."""
-        forwarded = self.outstanding.by_id.pop(read, None)
+        forwarded = self.outstanding.end(read)
         behind = None if forwarded is None else forwarded.behind
         if behind is None or behind.kept:
             return None
@@ -81,7 +80,7 @@ class ForwardedReads:
         assert answer is not None
         exact = self._ring.exact_position(forwarded.tables, answer.snapshot, applied)
         if exact is not None and exact >= min(forwarded.since, applied):
-            del self.outstanding.by_id[forwarded.read]
+            self.outstanding.end(forwarded.read)
             if forwarded.behind is not None:
                 forwarded.behind.kept = True
             self._context.emit(AnswerForward(forwarded.read, exact))
@@ -104,5 +103,5 @@ class ForwardedReads:
             self._fail(forwarded, "the change stream was lost")
 
     def _fail(self, forwarded: ForwardedRead, reason: str) -> None:
-        del self.outstanding.by_id[forwarded.read]
+        self.outstanding.end(forwarded.read)
         self._context.emit(FailRead(forwarded.read, reason, retryable=True))

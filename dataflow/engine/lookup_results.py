@@ -76,7 +76,7 @@ class LookupResults:
     def settle_due(self) -> None:
         """Uses the results that the stream has reached."""
         for sent in self._flights.outstanding.due_queries():
-            del self._flights.outstanding.by_id[sent.id]
+            self._flights.outstanding.end(sent.id)
             self._settle(sent)
 
     def _settle(self, sent: LookupQuery) -> None:

@@ -14,8 +14,11 @@ Not here: use of a due answer (`lookup_results`, `forwarded_reads`, `refreshed_v
 """
 
 from abc import ABC, abstractmethod
+from bisect import insort
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Generic, Protocol, TypeVar
 
 from dataflow.engine.context import Context
@@ -80,10 +83,14 @@ class UpstreamQuery(ABC, Generic[AnswerT]):
         """True if the ring keeps what its answer may not include."""
         return self.follows_stream and not self.paused
 
+    @property
+    def due_at(self) -> Position:
+        """Position of the stream from which on its answer can be used."""
+        return self.answer.bound if self.answer is not None and self.follows_stream else -1
+
     def is_due(self, applied: Position) -> bool:
         """Return whether its answer can be used when the stream is at `applied`."""
-        answer = self.answer
-        return answer is not None and (applied >= answer.bound or not self.follows_stream)
+        return self.answer is not None and applied >= self.due_at
 
     def issue(self, now: int) -> None:
         """Marks it as issued, perhaps again."""
@@ -99,32 +106,75 @@ QueryT = TypeVar("QueryT", bound=UpstreamQuery[Any])
 
 
 class Outstanding(Generic[IdT, QueryT]):
-    """Queries of one kind."""
+    """Queries of one kind.
+
+    *Maintains*: a step looks only at queries that are due, however many are in progress. A query's state changes here.
+    """
 
     def __init__(self, context: Context, barrier: PublicationBarrier) -> None:
         self._context = context
         self._barrier = barrier
+        #: In the order in which they were issued, and paused ones anywhere. Only read elsewhere.
         self.by_id: dict[IdT, QueryT] = {}
+        #: The answered ones of these, ordered by the position from which on they are due.
+        self._answered: list[tuple[IdT, QueryT]] = []
+        #: How many are in flight, by their tables.
+        self.in_flight: Counter[frozenset[str]] = Counter()
+
+    def issue(self, id_: IdT, query: QueryT) -> None:
+        """Takes a query that is issued now, perhaps again."""
+        self.end(id_)
+        query.issue(self._context.now)
+        self.by_id[id_] = query
+        self.in_flight[query.tables] += 1
+
+    def end(self, id_: IdT) -> QueryT | None:
+        """Forgets a query and returns it; None if there is none."""
+        query = self.by_id.pop(id_, None)
+        if query is not None:
+            self._leave_state(id_, query)
+        return query
+
+    def pause(self, id_: IdT, query: QueryT) -> None:
+        """Lets a query, perhaps a new one, wait for a heartbeat."""
+        if self.by_id.get(id_) is query:
+            self._leave_state(id_, query)
+        query.pause()
+        self.by_id[id_] = query
+
+    def _leave_state(self, id_: IdT, query: QueryT) -> None:
+        if query.is_in_flight:
+            self.in_flight[query.tables] -= 1
+            if not self.in_flight[query.tables]:
+                del self.in_flight[query.tables]
+        elif query.answer is not None and (id_, query) in self._answered:
+            self._answered.remove((id_, query))
 
     def take_answer(self, id_: IdT, answer: UpstreamAnswer) -> None:
-        """Takes the answer of a query that is not paused, and asks for the stream to be read up to its bound."""
+        """Takes the answer of a query in flight, and asks for the stream to be read up to its bound."""
         query = self.by_id.get(id_)
-        if query is not None and not query.paused:
+        if query is not None and query.is_in_flight:
+            self._leave_state(id_, query)
             query.answer = answer
+            insort(self._answered, (id_, query), key=_due_at)
             if not query.is_due(self._context.applied):
                 self._context.emit(Reach(answer.bound))
 
     def due_queries(self) -> Iterator[QueryT]:
         """The queries whose answers are due and include what they must; the caller ends, or issues, each. Pauses those
         whose answers do not."""
-        for id_, query in list(self.by_id.items()):
+        applied = self._context.applied
+        due = list(takewhile(lambda answered: answered[1].is_due(applied), self._answered))
+        del self._answered[: len(due)]
+        for id_, query in due:
             answer = query.answer
-            if answer is not None and self.by_id.get(id_) is query and query.is_due(self._context.applied):
+            # The use of an earlier one may have ended it, or issued it again.
+            if answer is not None and self.by_id.get(id_) is query:
                 if self.admits(query, answer.snapshot):
                     yield query
                 else:
                     self._context.counters["repeated"] += 1
-                    query.pause()
+                    self.pause(id_, query)
 
     def admits(self, query: QueryT, snapshot: Snapshot) -> bool:
         """Return whether a snapshot sees everything of the query's tables that the stream does not bring."""
@@ -152,8 +202,12 @@ class Outstanding(Generic[IdT, QueryT]):
 
     def oldest_issue(self) -> int | None:
         """When the oldest query was issued for which the ring matters."""
-        return min((query.issued for query in self.by_id.values() if query.keeps_ring), default=None)
+        return next((query.issued for query in self.by_id.values() if query.keeps_ring), None)
 
     def issued_before(self, time: int) -> list[QueryT]:
         """The queries, of those for which the ring matters, that were issued before `time`."""
         return [query for query in self.by_id.values() if query.keeps_ring and query.issued < time]
+
+
+def _due_at(answered: tuple[Any, UpstreamQuery[Any]]) -> Position:
+    return answered[1].due_at

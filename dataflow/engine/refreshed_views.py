@@ -205,10 +205,9 @@ class RefreshedViews:
 
     def _send(self, fetch: Fetch) -> None:
         self._last_id += 1
-        self.fetches.by_id.pop(fetch.id, None)
+        self.fetches.end(fetch.id)
         fetch.id = RefreshId(self._last_id)
-        fetch.issue(self._context.now)
-        self.fetches.by_id[fetch.id] = fetch
+        self.fetches.issue(fetch.id, fetch)
         self._counters["refreshed"] += 1
         self._emit(Refresh(fetch.id, fetch.leaf.view_id, fetch.key))
 
@@ -224,7 +223,7 @@ class RefreshedViews:
             self._emit(CancelRefresh(fetch.id))
 
     def _forget(self, fetch: Fetch) -> None:
-        self.fetches.by_id.pop(fetch.id, None)
+        self.fetches.end(fetch.id)
         self._by_key.pop((fetch.leaf.view_id, fetch.key), None)
 
     def refresh_done(self, event: RefreshDone) -> None:

@@ -40,9 +40,7 @@ def cancelled_fetch_is_joined() -> AbstractContextManager[Any]:
     cancel = RefreshedViews.cancel_unawaited
 
     def mutant(self: RefreshedViews) -> None:
-        with patch.object(
-            RefreshedViews, "_forget", lambda refreshes, fetch: refreshes.fetches.by_id.pop(fetch.id, None)
-        ):
+        with patch.object(RefreshedViews, "_forget", lambda refreshes, fetch: refreshes.fetches.end(fetch.id)):
             cancel(self)
 
     return patch.object(RefreshedViews, "cancel_unawaited", mutant)
