@@ -27,13 +27,15 @@ class TracedLookups:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lookups, name)
 
-    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
+    async def run(
+        self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED, stall_s: float | None = None
+    ) -> LookupRows:
         if not is_traced():
-            return await self._lookups.run(lookup, catalog, most)
+            return await self._lookups.run(lookup, catalog, most, stall_s)
         relation = table_of(lookup.relation)
         attributes = {"db.collection.name": relation, "upquery.keys": len(lookup.keys)}
         with self._tracing.span(f"lookup {relation}", SpanKind.CLIENT, attributes) as span:
-            found = await self._lookups.run(lookup, catalog, most)
+            found = await self._lookups.run(lookup, catalog, most, stall_s)
             span.set_attribute("upquery.rows", len(found.rows))
             return found
 

@@ -257,11 +257,12 @@ class LookupTasks:
         async with self._slots.slot((table,)):
             await self._room()
             started_s = perf_counter()
-            found = await self._lookups.run(lookup, self._catalog, self._of_keys if lookup.columns else UNLIMITED)
+            most = self._of_keys if lookup.columns else UNLIMITED
+            found = await self._lookups.run(lookup, self._catalog, most, self._stall_s)
         took_s = perf_counter() - started_s
         self._note_trip(took_s)
         if lookup.columns:
-            (self._slow.discard if took_s < self._stall_s else self._slow.add)(table)
+            (self._slow.add if found.stalled else self._slow.discard)(table)
         self._count(lookup, found, took_s)
         return _done(lookup, found)
 

@@ -94,7 +94,7 @@ def text_bytes(rows: Iterable[Row]) -> int:
 class LookupRows:
     """Rows read at `snapshot`. Everything it sees is in the stream by the position `bound`; `flush` is the position
     that the stream reaches by itself: if ``bound > flush`` it may need a push. `keys`, of a semijoin: all that it
-    found, with rows and without.
+    found, with rows and without. `stalled`: the server took longer than `Lookups.run` was told.
     """
 
     rows: list[Row]
@@ -102,6 +102,7 @@ class LookupRows:
     bound: int
     flush: int
     keys: Sequence[Key] = ()
+    stalled: bool = False
 
 
 @dataclass(slots=True)

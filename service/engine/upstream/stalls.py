@@ -19,43 +19,48 @@ def has_input(socket: int) -> bool:
 
 
 class StallTimer:
-    """Calls `stalled` each `limit_s` after the last `restart`, or the construction, until `stop`, but not while unread
-    data waits on a socket."""
+    """Notes in `has_stalled`, and calls `stalled`, each `limit_s` (None: never) after the last `restart`, or the
+    construction, until `stop`, but not while unread data waits on a socket."""
 
-    def __init__(self, socket: int, limit_s: float, stalled: Callable[[], None]) -> None:
+    def __init__(self, socket: int, limit_s: float | None, stalled: Callable[[], None] = lambda: None) -> None:
         self._socket = socket
-        self._limit_s = limit_s
         self._stalled = stalled
         self._began_s = monotonic()
         # One timer, however often it is restarted: that is once a statement.
-        self._timer = asyncio.get_running_loop().call_later(limit_s, self._look)
+        self._timer: asyncio.TimerHandle | None = None
+        self.has_stalled = False
+        if limit_s is not None:
+            self._look_in(limit_s, limit_s)
 
     def restart(self) -> None:
         """Begins the time anew."""
         self._began_s = monotonic()
 
     def stop(self) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _look(self) -> None:
-        left_s = self._began_s + self._limit_s - monotonic()
+    def _look_in(self, left_s: float, limit_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(left_s, self._look, limit_s)
+
+    def _look(self, limit_s: float) -> None:
+        left_s = self._began_s + limit_s - monotonic()
         if left_s <= 0:
             if not has_input(self._socket):
+                self.has_stalled = True
                 self._stalled()
             self.restart()
-            left_s = self._limit_s
-        self._timer = asyncio.get_running_loop().call_later(left_s, self._look)
+            left_s = limit_s
+        self._look_in(left_s, limit_s)
 
 
 @asynccontextmanager
-async def stall_limit(socket: int, limit_s: float | None) -> AsyncIterator[None]:
-    """Ends the block by TimeoutError after `limit_s` (None: never), but not while unread data waits on a socket."""
-    if limit_s is None:
-        yield
-        return
+async def stall_limit(socket: int, limit_s: float | None, *, ends: bool) -> AsyncIterator[StallTimer]:
+    """Runs a timer; with `ends`, the block ends by TimeoutError when the server stalls."""
     async with asyncio.timeout(None) as limit:
-        timer = StallTimer(socket, limit_s, lambda: limit.reschedule(asyncio.get_running_loop().time()))
+        loop = asyncio.get_running_loop()
+        timer = StallTimer(socket, limit_s, lambda: limit.reschedule(loop.time()) if ends else None)
         try:
-            yield
+            yield timer
         finally:
             timer.stop()

@@ -124,8 +124,11 @@ class Lookups(Protocol):
     #: Statements run upstream so far, heartbeats and pushes included.
     statements: int
 
-    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        """Runs a lookup; fails with ``too_large`` as soon as its rows exceed `most`."""
+    async def run(
+        self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED, stall_s: float | None = None
+    ) -> LookupRows:
+        """Runs a lookup; fails with ``too_large`` as soon as its rows exceed `most`. The result says if it took the
+        server, not this process, longer than `stall_s` (`stalls`)."""
         ...
 
     async def run_round(

@@ -46,11 +46,13 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReplies:
-    """Replies to statements that saw `snapshot`; `bound` is the end of the log after them."""
+    """Replies to statements that saw `snapshot`; `bound` is the end of the log after them. `stalled`: the server took
+    too long."""
 
     replies: list[ServerReply]
     snapshot: BinlogSnapshot | BracketSnapshot
     bound: int
+    stalled: bool
 
 
 class MySqlLookups:
@@ -67,8 +69,11 @@ class MySqlLookups:
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
 
-    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        return _found([lookup], await self.read(_statements(lookup, catalog), most=most), catalog)[0]
+    async def run(
+        self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED, stall_s: float | None = None
+    ) -> LookupRows:
+        read = await self.read(_statements(lookup, catalog), most=most, stall_s=stall_s)
+        return _found([lookup], read, catalog)[0]
 
     async def run_round(
         self, lookups: Sequence[Lookup], catalog: Catalog, most: AnswerSize, stall_s: float
@@ -76,7 +81,7 @@ class MySqlLookups:
         """All at one snapshot; if one fails, none has a result."""
         try:
             statements = [each for lookup in lookups for each in _statements(lookup, catalog)]
-            read = await self.read(statements, most=most, limit_s=stall_s)
+            read = await self.read(statements, most=most, stall_s=stall_s, ends=True)
         except UpstreamError:
             return [None] * len(lookups)
         return [*_found(lookups, read, catalog)]
@@ -141,19 +146,20 @@ class MySqlLookups:
         *,
         compared: bool = False,
         most: AnswerSize = UNLIMITED,
-        limit_s: float | None = None,
+        stall_s: float | None = None,
+        ends: bool = False,
     ) -> SnapshotReplies:
-        """Runs statements at one snapshot, `compared` if other snapshots are compared with it. Raises UpstreamError,
-        also if a server that is connected sends nothing for `limit_s`."""
+        """Runs statements at one snapshot, `compared` if other snapshots are compared with it. A server that is
+        connected and sends nothing for `stall_s` has stalled. Raises UpstreamError, with `ends` also for that."""
         for _ in range(_TRIES):
             self.statements += 1 + len(statements)
             async with self._pool.connection() as wire:
                 question = self._question(compared)
-                async with stall_limit(wire.fileno, limit_s):
+                async with stall_limit(wire.fileno, stall_s, ends=ends) as timer:
                     replies = await wire.ask(*question.statements(statements), most=most)
                 found, snapshot, bound = question.answer(replies)
             if snapshot is not None:
-                return SnapshotReplies(found, snapshot, bound)
+                return SnapshotReplies(found, snapshot, bound, timer.has_stalled)
         raise UpstreamError("failed", "The server reported inconsistent binary-log positions.", retryable=True)
 
     def _question(self, compared: bool) -> PlaceQuestion | BracketQuestion:
@@ -178,5 +184,5 @@ def _found(lookups: Sequence[Lookup], read: SnapshotReplies, catalog: Catalog) -
             types = column_types(lookup.semijoin.lookup.relation)
             keys = list(dict.fromkeys(lookup_rows(next(replies), [types[c] for c in lookup.semijoin.links])))
         rows = lookup_rows(next(replies), lookup_columns(lookup.relation, catalog))
-        found.append(LookupRows(rows, read.snapshot, read.bound, read.bound, keys))
+        found.append(LookupRows(rows, read.snapshot, read.bound, read.bound, keys, read.stalled))
     return found

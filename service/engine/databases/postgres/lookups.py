@@ -51,7 +51,7 @@ from service.engine.upstream.results import (
     LookupRows,
     UpstreamError,
 )
-from service.engine.upstream.stalls import StallTimer
+from service.engine.upstream.stalls import StallTimer, stall_limit
 
 #: Snapshot, and positions of the log at that time.
 VERSION = (
@@ -118,8 +118,10 @@ class PostgresLookups:
         #: Statements of lookups by keys, with the tables as they were; partial ranges are too many to be cached.
         self._kept: dict[_Statement, tuple[list[Table], str]] = {}
 
-    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
-        found = await self._run_versioned(self._statement(lookup, catalog), lookup_arguments(lookup), most)
+    async def run(
+        self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED, stall_s: float | None = None
+    ) -> LookupRows:
+        found = await self._run_versioned(self._statement(lookup, catalog), lookup_arguments(lookup), most, stall_s)
         return _divided(lookup, found)
 
     async def run_round(
@@ -175,12 +177,15 @@ class PostgresLookups:
         """
         return await self._run_versioned(_VERSIONED % sql, arguments, most)
 
-    async def _run_versioned(self, statement: str, arguments: Sequence[Argument], most: AnswerSize) -> LookupRows:
+    async def _run_versioned(
+        self, statement: str, arguments: Sequence[Argument], most: AnswerSize, stall_s: float | None = None
+    ) -> LookupRows:
         self.statements += 1
         async with self._pool.connection() as connection:
             chunks = self._statements.chunks(connection, statement, _parameters(arguments))
-            found = await _gathered(connection, chunks, AnswerCount(most))
-        return LookupRows(found.rows, *found.version)
+            async with stall_limit(connection.pgconn.socket, stall_s, ends=False) as timer:
+                found = await _gathered(connection, chunks, AnswerCount(most))
+        return LookupRows(found.rows, *found.version, stalled=timer.has_stalled)
 
     async def snapshot(self) -> LookupRows:
         """Takes the heartbeat's snapshot. It has a horizon, so it may serve for a `TableJoined`. Raises

@@ -172,26 +172,65 @@ def test_a_database_far_away_has_rounds(upstream: Upstream, tmp_path: Path) -> N
     asyncio.run(scenario())
 
 
-def test_a_busy_loop_ends_no_round(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The replies of the first round arrive while the loop does something else for longer than a round waits."""
-    blocks = "SELECT pg_sleep(0.3)" if isinstance(upstream.database, Database) else "SELECT sleep(0.3)"
+def when(condition: Callable[[], bool], act: Callable[[], object]) -> None:
+    """Act in the first turn of the loop in which the condition is true."""
 
+    def look() -> None:
+        if condition():
+            act()
+        else:
+            asyncio.get_running_loop().call_soon(look)
+
+    asyncio.get_running_loop().call_soon(look)
+
+
+def block(upstream: Upstream) -> None:
+    """Do something else for longer than a round waits, so that replies arrive meanwhile."""
+    upstream.database.query("SELECT pg_sleep(0.3)" if isinstance(upstream.database, Database) else "SELECT sleep(0.3)")
+
+
+def test_a_busy_loop_ends_no_round(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with warmed(upstream, tmp_path) as runtime:
             before = runtime.counters.lookup_rounds
-
-            def block() -> None:
-                if runtime.counters.lookup_rounds == before:
-                    asyncio.get_running_loop().call_soon(block)
-                else:
-                    upstream.database.query(blocks)
-
             ended: list[object] = []
             monkeypatch.setattr(type(runtime.lookups), "run", lambda *arguments: ended.append(arguments))
             monkeypatch.setattr(_Stalls, "cancel", lambda stalls: ended.append(stalls))
-            asyncio.get_running_loop().call_soon(block)
+            when(lambda: runtime.counters.lookup_rounds > before, lambda: block(upstream))
             await asyncio.gather(*together(runtime, range(1, 4)))
             assert not ended
+
+    asyncio.run(scenario())
+
+
+def test_a_busy_loop_makes_no_table_slow(upstream: Upstream, tmp_path: Path) -> None:
+    """A lookup runs alone since its table was locked. Its reply arrives while the loop is busy; the next lookup is in a
+    round again."""
+
+    async def returns(runtime: Runtime, key: int) -> bool:
+        before = runtime.counters.lookup_rounds
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(upstream.locked("b"))
+
+            def release() -> None:
+                stack.close()
+                block(upstream)
+
+            tasks = runtime.lookup_tasks
+            when(lambda: runtime.counters.lookup_rounds > before and not tasks._rounds, release)
+            await read(runtime, "b", key)
+        assert runtime.counters.lookup_rounds == before + 1
+        await read(runtime, "b", key + 1)
+        return runtime.counters.lookup_rounds > before + 1
+
+    async def scenario() -> None:
+        async with warmed(upstream, tmp_path) as runtime:
+            # A server that was slow for a moment makes a table slow, too.
+            for key in (1, 3, 5, 7):
+                if await returns(runtime, key):
+                    return
+                await read(runtime, "b", 100 + key)
+            raise AssertionError("each of the lookups made its table slow")
 
     asyncio.run(scenario())
 
