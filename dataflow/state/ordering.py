@@ -34,6 +34,13 @@ class Ordering:
         """Bytes that sort as the row does. No result is a proper prefix of another."""
         return b"".join([part(row[column]) for column, part in self._parts])
 
+    def places_of_rows(self, rows: Sequence[Row]) -> list[bytes]:
+        """Returns `place_of_row` of each, column by column."""
+        if not self._parts:
+            return [b""] * len(rows)
+        columns = [[part(row[column]) for row in rows] for column, part in self._parts]
+        return list(map(b"".join, zip(*columns, strict=True)))
+
     def place(self, cut: Cut) -> bytes | None:
         """Returns the place of a cut among those of rows; None is behind them all."""
         found = b"".join([part(value) for (_, part), value in zip(self._parts, cut.values, strict=False)])

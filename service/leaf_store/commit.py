@@ -259,10 +259,26 @@ class Commit:
 
     def _write(self, name: bytes, bag: Sequence[_Item]) -> int:
         """Write a new entry with its rows; return its bytes."""
-        entry = _Entry(name)
         if len(bag) == 1 and bag[0][2] == 1:
             return self._put_inline(name, *bag[0][:2])
-        return sum([self._count_row(entry, *item) for item in bag]) + self._put_entry(entry)
+        entry = _Entry(name)
+        longest = MAX_KEY_BYTES - len(name)
+        plain = [(name + suffix, json) for suffix, json, n in bag if n == 1 and len(suffix) <= longest]
+        grown = self._put_plain(entry, plain)
+        if len(plain) < len(bag):
+            others = [item for item in bag if item[2] > 1 or len(item[0]) > longest]
+            grown += sum([self._count_row(entry, *item) for item in others])
+        return grown + self._put_entry(entry)
+
+    def _put_plain(self, entry: _Entry, records: Sequence[tuple[bytes, bytes]]) -> int:
+        """Write the plain rows of a new entry, in the order of their keys; return their bytes."""
+        with self._txn.cursor() as cursor:
+            _, added = cursor.putmulti(records, overwrite=False)
+        if added != len(records):
+            raise InvariantViolation("a key that is not covered has rows in the leaf")
+        entry.rows = entry.records = added
+        entry.hash = sum([int.from_bytes(key[-HASH_BYTES:], "big") for key, _ in records])
+        return sum([len(key) + len(json) for key, json in records]) + RECORD_OVERHEAD_BYTES * added
 
     def _change_key(
         self, encoder: ViewEncoder, name: bytes, old: bytes | None, removed: Sequence[Row], added: Sequence[Row]

@@ -1,18 +1,22 @@
 """Rows as JSON objects, compiled once per view from the columns' names and types (`dataflow.types`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from json.encoder import encode_basestring
+from typing import cast
 
 from dataflow.schema import SqlType
-from dataflow.types import Row
+from dataflow.types import Row, Value
+from dataflow.types.rules import TextForm
+
+#: Name, number in the row, and type of a column, in output order; a repeated name gets ``_2``, ``_3``.
+_Columns = Sequence[tuple[str, int, SqlType]]
+#: Rows from which on columns are rendered at once.
+_MANY = 3
 
 
-def compile_row(columns: Sequence[tuple[str, int, SqlType]], bigint_text: bool = False) -> Callable[[Row], bytes]:
-    """Row -> JSON object, from (name, column of the row, type) in output order; a repeated name gets ``_2``, ``_3``"""
-    names = unique_names([name for name, _, _ in columns])
-    members = (f"{encode_basestring(name)}:".replace("%", "%%") + "%s" for name in names)
-    template = "{" + ",".join(members) + "}"
-    forms = [(column, sql_type.json_form(bigint_text)) for _, column, sql_type in columns]
+def compile_row(columns: _Columns, bigint_text: bool = False) -> Callable[[Row], bytes]:
+    """Row -> JSON object."""
+    template, forms = _template(columns), _forms(columns, bigint_text)
 
     def row_json(row: Row) -> bytes:
         return (
@@ -26,6 +30,38 @@ def compile_row(columns: Sequence[tuple[str, int, SqlType]], bigint_text: bool =
         ).encode()
 
     return row_json
+
+
+def compile_rows(columns: _Columns, bigint_text: bool = False) -> Callable[[Sequence[Row]], list[bytes]]:
+    """Rows -> JSON objects, of many rows column by column: that takes half the time."""
+    template, forms = _template(columns), _forms(columns, bigint_text)
+    row_json = compile_row(columns, bigint_text)
+
+    def rows_json(rows: Sequence[Row]) -> list[bytes]:
+        if len(rows) < _MANY or not forms:
+            return [row_json(row) for row in rows]
+        values = list(zip(*rows, strict=True))
+        texts = [_column_texts(values[column], form) for column, form in forms]
+        return [(template % row).encode() for row in zip(*texts, strict=True)]
+
+    return rows_json
+
+
+def _template(columns: _Columns) -> str:
+    names = unique_names([name for name, _, _ in columns])
+    members = (f"{encode_basestring(name)}:".replace("%", "%%") + "%s" for name in names)
+    return "{" + ",".join(members) + "}"
+
+
+def _forms(columns: _Columns, bigint_text: bool) -> list[tuple[int, TextForm | None]]:
+    return [(column, sql_type.json_form(bigint_text)) for _, column, sql_type in columns]
+
+
+def _column_texts(values: Sequence[Value], form: TextForm | None) -> Iterable[str]:
+    if None in values:
+        return ["null" if text is None else text if form is None else form(text) for text in values]
+    texts = cast(Sequence[str], values)
+    return texts if form is None else map(form, texts)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

@@ -53,3 +53,5 @@ def test_order_is_that_of_the_model(
     model.sort(key=lambda row: row[1] is None)
     model.sort(key=number)
     assert [order(row) for row in sorted(rows, key=order)] == [order(row) for row in model]
+    assert Ordering(terms, (INT8, TEXT)).places_of_rows(rows) == [order(row) for row in rows]
+    assert Ordering((), ()).places_of_rows(rows) == [b"" for _ in rows]

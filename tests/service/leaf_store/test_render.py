@@ -6,7 +6,7 @@ import pytest
 
 from dataflow.schema import SqlType
 from dataflow.types.integers import UINT8
-from service.leaf_store.render import compile_row, unique_names
+from service.leaf_store.render import compile_row, compile_rows, unique_names
 
 
 def base(name: str) -> SqlType:
@@ -111,6 +111,16 @@ def test_bigints_as_strings(sql_type: SqlType, text: str, expected: str) -> None
 def test_row_has_columns_in_order_and_null() -> None:
     row_json = compile_row([("100%", 1, base("text")), ("id", 0, base("int8")), ("id", 1, base("text"))])
     assert row_json(("7", None)) == b'{"100%":null,"id":7,"id_2":null}'
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 9])
+def test_many_rows_are_rendered_as_each_is(count: int) -> None:
+    columns = [("100%", 1, base("text")), ("n", 0, base("int8")), ("on", 2, base("date")), ("n", 0, base("int8"))]
+    rows = [(str(n), None if n % 2 else f'"{n}"', f"2020-01-0{n + 1}") for n in range(count)]
+    for bigint_text in (False, True):
+        row_json = compile_row(columns, bigint_text)
+        assert compile_rows(columns, bigint_text)(rows) == [row_json(row) for row in rows]
+    assert compile_rows([])(rows) == [b"{}"] * count
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from dataflow.engine.effects import LeafChange, LeafDrop, LeafEvict, LeafFill, L
 from dataflow.errors import InvariantViolation
 from dataflow.types import Delta, Key, Row, ViewId
 from service.leaf_store.answer import EMPTY
-from service.leaf_store.layout import MARK
+from service.leaf_store.layout import MARK, entry_key
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.serving_options import Serving
+from service.leaf_store.transaction import begin
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import BY_AUTHOR, STORY, make_view
 
@@ -178,6 +179,16 @@ def test_what_is_not_covered_cannot_be_loaded(writer: LeafWriter) -> None:
     writer.register(ONE, BY_AUTHOR, status="building")
     with pytest.raises(InvariantViolation):
         writer.commit([LeafLoaded(ONE)], 1, 0)
+
+
+def test_rows_without_an_entry_are_not_filled_over(writer: LeafWriter) -> None:
+    writer.register(ONE, BY_AUTHOR)
+    fill = LeafFill(ONE, ("ann",), [ROW, ("8", "Eight", "ann", None)])
+    writer.commit([fill], 1, 0)
+    with begin(writer._environment, write=True) as txn:
+        assert txn.delete(entry_key(writer.info(ONE).head, ("ann",)))
+    with pytest.raises(InvariantViolation):
+        writer.commit([fill], 2, 0)
 
 
 def test_dropped_view_leaves_nothing(writer: LeafWriter) -> None:
