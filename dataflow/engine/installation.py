@@ -7,7 +7,7 @@ Not here: rows whose snapshot may or may not include a transaction (`uncertain_v
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from dataflow.engine.context import Context
 from dataflow.engine.events import LookupDone, TableDelta
@@ -20,6 +20,7 @@ from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate import Group
 from dataflow.ops.partitions import Partition
 from dataflow.plan.parts import Interval, Part
+from dataflow.schema import SqlType
 from dataflow.sizing import sampled_bytes
 from dataflow.state.index import key_function
 from dataflow.state.intervals import OrderedCover
@@ -87,21 +88,18 @@ class Installation:
             self._upqueries.extend(node, key, interval, [row for row, times in bag.items() for _ in range(times)])
 
     def _install_rows(self, node: Store | Leaf, sent: LookupQuery, rows: list[Row], redo: list[Delta]) -> None:
-        bags: dict[Key, dict[Row, int]] = {key: {} for key in sent.keys}
-        key_of = key_function(sent.columns, node.types)
-        for sign, batch in [(1, rows), *_signed(redo)]:
-            for row in batch:
-                bag = bags.get(key_of(row))
-                if bag is not None:
-                    bag[row] = bag.get(row, 0) + sign
-        for key, bag in bags.items():
-            if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(bag), bag):
-                _check_bag(bag)
-                if isinstance(node, Store):
-                    node.fill_bag(sent.columns, key, {row: times for row, times in bag.items() if times})
-                else:
-                    full_rows = [row for row, times in bag.items() for _ in range(times)]
-                    self._upqueries.fill_rows(node, sent.columns, key, full_rows)
+        by_key = _rows_by_key(sent, node.types, rows)
+        changes = [(sign, _rows_by_key(sent, node.types, batch)) for sign, batch in _signed(redo)]
+        for key, found in by_key.items():
+            if node.covered(sent.columns, key):
+                continue
+            current = _with_changes(found, [(sign, batch[key]) for sign, batch in changes])
+            if self._too_large(sent, key, len(current), current):
+                continue
+            if isinstance(node, Store):
+                node.fill_bag(sent.columns, key, dict(Counter(current)))
+            else:
+                self._upqueries.fill_rows(node, sent.columns, key, current)
 
     def _too_large(self, sent: LookupQuery, key: Key, rows: int, bag: Collection[Row] = ()) -> bool:
         if not sent.columns:
@@ -153,6 +151,29 @@ def redo_deltas(sent: LookupQuery, unseen: list[TableDelta]) -> list[Delta]:
 
 def _signed(redo: list[Delta]) -> list[tuple[int, list[Row]]]:
     return [(sign, rows) for removed, added in redo for sign, rows in ((-1, removed), (1, added))]
+
+
+def _rows_by_key(sent: LookupQuery, types: Sequence[SqlType], rows: Iterable[Row]) -> dict[Key, list[Row]]:
+    """The rows under each of a lookup's keys."""
+    found: dict[Key, list[Row]] = {key: [] for key in sent.keys}
+    key_of = key_function(sent.columns, types)
+    for row in rows:
+        of_key = found.get(key_of(row))
+        if of_key is not None:
+            of_key.append(row)
+    return found
+
+
+def _with_changes(rows: list[Row], changes: Sequence[tuple[int, list[Row]]]) -> list[Row]:
+    """Rows after changes; the order does not matter."""
+    if not any(changed for _, changed in changes):
+        return rows
+    bag = dict(Counter(rows))
+    for sign, changed in changes:
+        for row in changed:
+            bag[row] = bag.get(row, 0) + sign
+    _check_bag(bag)
+    return [row for row, times in bag.items() for _ in range(times)]
 
 
 def _check_bag(bag: dict[Row, int]) -> None:
