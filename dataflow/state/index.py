@@ -199,7 +199,7 @@ class Index:
             return PackedBag(cast(PackedRows, bucket)) if self.packed else cast(Bag, bucket)
         if isinstance(bucket, bytes):
             return {unpack(bucket): 1}
-        return {unpack(row): 1 for row in cast(FewRows, bucket)} if self.packed else {cast(Row, bucket): 1}
+        return dict.fromkeys(map(unpack, cast(FewRows, bucket)), 1) if self.packed else {cast(Row, bucket): 1}
 
     def count(self, key: Key) -> int:
         """The number of known rows under `key`, each as often as it occurs."""
