@@ -70,6 +70,8 @@ class PendingRead:
     with_rows: bool
     #: Id used by the engine; each repetition has a new one.
     id: ReadId
+    #: Whether it has the engine cover whole keys only.
+    of_whole_keys: bool = False
     rounds: int = 0
     #: Running upstream query, if any.
     found: Found | None = None
@@ -198,6 +200,7 @@ class Misses:
             future = asyncio.get_running_loop().create_future()
             pending = PendingRead(items, views, requests, future, with_rows, self._next_id())
             keys = self._keys(pending, range(len(items)))
+            pending.of_whole_keys = all(extent is None for _, _, extent in keys)
         except ValueError:
             raise _bad_token() from None
         self._pending[pending.id] = pending
@@ -350,7 +353,7 @@ class Misses:
         pending = self._pending.get(effect.read)
         if pending is None or pending.reply.done():
             return
-        if not pending.with_rows and all(map(self._is_complete, pending.views, pending.items)):
+        if not pending.with_rows and pending.of_whole_keys and all(map(self._is_complete, pending.views)):
             for view, item, request in zip(pending.views, pending.items, pending.requests, strict=True):
                 self._cutting.read(self._leaf.info(view.id), item.values, request)
             self._counters.reads_answered += 1
@@ -376,11 +379,11 @@ class Misses:
         reply = ReadReply(complete, state.position, state.at_ms)
         pending.reply.set_result(reply if pending.with_rows else StoredReply(state.position))
 
-    def _is_complete(self, view: InstalledView, item: ReadItem) -> bool:
-        """True if a covered key is all that a read needs: it has all rows, and no other key is read by now."""
+    def _is_complete(self, view: InstalledView) -> bool:
+        """True if whole keys are all that a read needs: no other keys, or rows of them, are read by now."""
         info = self._leaf.info(view.id)
-        has_all_rows = not info.storage or not (info.cut or info.filters or info.at_read)
-        return item.window is None and info.one_key and has_all_rows
+        computed = info.at_read is not None and (bool(info.storage) or not info.one_key)
+        return not (info.timed or info.filters or computed)
 
     def _ask_again(self, pending: PendingRead, missing: list[int]) -> None:
         """Repeats the read, since these items had too few rows. The last round requests whole keys of all items."""
@@ -396,6 +399,7 @@ class Misses:
         pending.requests = self._requests(pending.views, pending.items)
         pending.id = self._next_id()
         self._pending[pending.id] = pending
+        pending.of_whole_keys = False
         wanted = missing if pending.rounds < _MAX_ROUNDS else range(len(pending.items))
         self._open(Read(pending.id, self._keys(pending, wanted), pending.forwards))
 

@@ -17,6 +17,7 @@ from dataflow.engine.limits import Limits as EngineLimits
 from service.engine.session import session
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import Status
+from service.leaf_store.reader import LeafReader
 from service.protocol.engine_client import EngineClient
 from service.protocol.reads import ReadItem, ReadReply, StoredReply
 from service.settings.sections import HttpSettings
@@ -98,6 +99,44 @@ def fill(database: Database, rows: int) -> None:
         f"nullif((i * 7919) % 501, 13) FROM generate_series(1, {rows}) i",
         "CREATE INDEX ON posts (author, score DESC, id)",
     )
+
+
+def test_whole_keys_are_answered_without_their_rows(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine process need not find that all rows of a covered key are stored; the worker reads them."""
+    fill(database, 3_000)
+    of_authors = ("ann", "bob")
+    items = [
+        ReadItem("all", ("ann",)),
+        ReadItem("scored", ("ann", ("3", "6"))),
+        ReadItem("pairs", (of_authors, ("1", "2"))),
+        ReadItem("any", (of_authors,)),
+    ]
+    parts = [ReadItem("several", (of_authors,)), ReadItem("second", ("ann",))]
+    views = {
+        "all": "SELECT id, score FROM posts WHERE author = :a ORDER BY score DESC, id",
+        "scored": "SELECT id FROM posts WHERE author = :a AND score = ANY(:ss)",
+        "any": "SELECT id, author FROM posts WHERE author = ANY(:as)",
+        **{name: VIEWS[name] for name in ("pairs", "several", "second")},
+    }
+
+    async def scenario() -> None:
+        async with running_runtime(database, tmp_path, views=views) as runtime:
+            read = LeafReader.read
+            with monkeypatch.context() as patched:
+                patched.setattr(LeafReader, "read", None)
+                assert isinstance(await runtime.fill(items), StoredReply)
+            seen: list[object] = []
+            monkeypatch.setattr(LeafReader, "read", lambda *given: seen.append(given) or read(*given))
+            assert isinstance(await runtime.fill(parts), StoredReply)
+            assert seen
+            worker = Worker(runtime)
+            for name, query in (("all", "a=ann"), ("scored", "a=ann&ss=3&ss=6"), ("any", "as=ann&as=bob")):
+                rows, _, fetched = await worker.read(name, query)
+                assert (bool(rows), fetched) == (True, 0)
+
+    asyncio.run(scenario())
 
 
 def test_a_page_fetches_a_page(database: Database, tmp_path: Path) -> None:
