@@ -293,7 +293,8 @@ class PostgresLookups:
             return await self._statements.run(connection, statement, parameters)
 
 
-_TEXTS = _TextContext()
+#: One for all results: it looks a type's loader up once.
+_TEXTS = Transformer(_TextContext())
 
 
 @dataclass(slots=True)
@@ -398,9 +399,8 @@ async def _gathered(
 
 def rows_of(result: PGresult, start: int, end: int) -> list[Row]:
     """Returns rows of a result as texts."""
-    transformer = Transformer(_TEXTS)
-    transformer.set_pgresult(result)
-    return transformer.load_rows(start, min(end, result.ntuples), tuple)
+    _TEXTS.set_pgresult(result)
+    return _TEXTS.load_rows(start, min(end, result.ntuples), tuple)
 
 
 def _divided(lookup: Lookup, found: LookupRows) -> LookupRows:
