@@ -172,10 +172,7 @@ class LookupTasks:
     def _cancel(self, cancel: CancelLookup) -> None:
         running = self._running.pop(cancel.id, None)
         if running is not None:
-            lookup = running.lookups.pop(cancel.id)
-            if lookup.semijoin is None:
-                # It took so long that all who waited for it have left.
-                self._slow.add(table_of(lookup.relation))
+            del running.lookups[cancel.id]
             if not running.lookups:
                 running.task.cancel()
         elif self._waiting.pop(cancel.id, None) is None:

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from dataflow.engine.events import CancelUnawaited
+from dataflow.engine.limits import Limits
 from service.engine.databases.postgres.lookups import PostgresLookups, _Stalls
 from service.engine.reads.lookup_tasks import ROUND_LOOKUPS
 from service.engine.session.runtime import Runtime
@@ -231,6 +233,28 @@ def test_a_busy_loop_makes_no_table_slow(upstream: Upstream, tmp_path: Path) -> 
                     return
                 await read(runtime, "b", 100 + key)
             raise AssertionError("each of the lookups made its table slow")
+
+    asyncio.run(scenario())
+
+
+def test_readers_who_leave_make_no_table_slow(upstream: Upstream, tmp_path: Path) -> None:
+    """They may leave since the loop is busy. Whether a table is slow is seen in the next round."""
+    views = {"b": VIEWS["b"], "many": "SELECT n, id FROM b WHERE n = :n"}
+
+    async def scenario() -> None:
+        async with running(upstream.database, tmp_path, views=views) as runtime:
+            with upstream.locked("b"):
+                # How many rows a key has is not known, so its lookup runs alone.
+                reader = asyncio.create_task(runtime.read([ReadItem("many", ("5",))]))
+                await until(lambda: runtime.lookup_tasks.in_flight == 1)
+                reader.cancel()
+                await asyncio.gather(reader, return_exceptions=True)
+                for _ in range(Limits().unawaited_looks):
+                    runtime.dispatcher.step(CancelUnawaited())
+                assert runtime.lookup_tasks.in_flight == 0
+            assert runtime.counters.lookup_rounds == 0
+            await read(runtime, "b", 5)
+            assert runtime.counters.lookup_rounds == 1
 
     asyncio.run(scenario())
 
