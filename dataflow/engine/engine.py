@@ -28,6 +28,7 @@ from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.loads import Loads
 from dataflow.engine.lookup_results import LookupResults
 from dataflow.engine.nodes import Stored
+from dataflow.engine.outstanding import Outstanding
 from dataflow.engine.pins import Pins, needed_keys
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.publication_barrier import PublicationBarrier
@@ -109,6 +110,7 @@ class Engine:
         demands, results = self._demands, self._lookup_results
         return {
             events.StreamStarted: self._stream_started,
+            events.StreamResumed: lambda _: self._stream_resumed(),
             events.Apply: self._apply,
             events.Advance: lambda event: self._reach(event.position),
             events.SnapshotTaken: self._snapshot_taken,
@@ -123,12 +125,12 @@ class Engine:
             events.LookupsDone: self._lookups_done,
             events.LookupFailed: self._then_trim(results.lookup_failed),
             events.LookupTooLarge: self._then_trim(results.lookup_too_large),
-            events.LoadBegun: self._with_snapshot(results.load_begun),
+            events.LoadBegun: self._with_snapshot(results.load_begun, self._flights.outstanding),
             events.LoadRows: results.load_rows,
             events.LoadDone: results.load_done,
             events.Work: results.work,
-            events.ForwardDone: self._with_snapshot(self._forwards.forward_done),
-            events.RefreshDone: self._with_snapshot(self.refreshes.refresh_done),
+            events.ForwardDone: self._with_snapshot(self._forwards.forward_done, self._forwards.outstanding),
+            events.RefreshDone: self._with_snapshot(self.refreshes.refresh_done, self.refreshes.fetches),
             events.RefreshFailed: self._then_trim(self.refreshes.refresh_failed),
             events.Pin: self._pin,
             events.Unpin: self._unpin,
@@ -168,6 +170,13 @@ class Engine:
         self._lookup_results.restart()
         self.refreshes.restart()
         self._forwards.restart()
+
+    def _stream_resumed(self) -> None:
+        """Drops the answers that the stream has not passed, and issues their queries again."""
+        self.ring.forget_snapshots()
+        self._lookup_results.resume()
+        self.refreshes.resume()
+        self._forwards.resume()
 
     def _apply(self, event: events.Apply) -> None:
         for transactions in between(event.transactions):
@@ -233,11 +242,12 @@ class Engine:
 
     # Answers of the upstream
 
-    def _with_snapshot(self, handler: Callable[[Any], None]) -> Callable[[Any], None]:
-        """A handler of an event that brings a snapshot: notes it, then trims the ring."""
+    def _with_snapshot(self, handler: Callable[[Any], None], queries: Outstanding[Any, Any]) -> Callable[[Any], None]:
+        """A handler of an answer, which brings a snapshot: notes it, unless it is outdated, then trims the ring."""
 
         def handle(event: Any) -> None:
-            self._note_snapshot(event.snapshot, event.bound)
+            if queries.expects(event.id):
+                self._note_snapshot(event.snapshot, event.bound)
             handler(event)
             self._trim()
 
@@ -245,7 +255,8 @@ class Engine:
 
     def _lookups_done(self, event: events.LookupsDone) -> None:
         for result in event.results:
-            self._note_snapshot(result.snapshot, result.bound)
+            if self._flights.outstanding.expects(result.id):
+                self._note_snapshot(result.snapshot, result.bound)
         self._lookup_results.lookups_done(event.results)
         self._trim()
 

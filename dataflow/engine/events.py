@@ -62,6 +62,15 @@ class StreamStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamResumed:
+    """The connection to the upstream broke, and another one continues the stream; comes before what that one brings.
+
+    If the upstream crashed in between, transactions that answers have seen, but the stream has not reached, are gone.
+    Their positions and ids will be those of other transactions.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """Transactions of the stream, in commit order, then how far the stream is (at least the last one's end)."""
 
@@ -344,6 +353,7 @@ class SchemaChanged:
 
 Event = (
     StreamStarted
+    | StreamResumed
     | Apply
     | Advance
     | SnapshotTaken

@@ -67,8 +67,12 @@ class ForwardedReads:
 
     def forward_done(self, event: ForwardDone) -> None:
         """Takes an answer, and uses it if the stream is far enough."""
-        self.outstanding.take_answer(event.id, event)
-        self.settle_due()
+        forwarded = self.outstanding.by_id.get(event.id)
+        if forwarded is not None and forwarded.outdated:
+            self._send(forwarded)
+        else:
+            self.outstanding.take_answer(event.id, event)
+            self.settle_due()
 
     def settle_due(self) -> None:
         """Answers, or repeats, the reads whose answers the stream has reached."""
@@ -96,6 +100,14 @@ class ForwardedReads:
                 self._send(forwarded)
             else:
                 self._fail(forwarded, NOT_ENDED)
+
+    def resume(self) -> None:
+        """Sends reads again whose answers the stream has not passed, those that still run once they have ended."""
+        for forwarded in list(self.outstanding.by_id.values()):
+            if forwarded.answer is not None:
+                self._send(forwarded)
+            elif not forwarded.paused:
+                forwarded.outdated = True
 
     def restart(self) -> None:
         """Fails all reads: the stream has begun anew."""

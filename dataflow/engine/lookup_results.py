@@ -160,6 +160,13 @@ class LookupResults:
         for sent in self._flights.every():
             self._repeat(sent)
 
+    def resume(self) -> None:
+        """Issues the lookups again whose answers the stream has not passed, and all loads: the stream is resumed."""
+        running = [sent for sent in self._flights.outstanding.by_id.values() if not sent.paused]
+        for sent in [*running, *self._flights.loading.values()]:
+            self._counters["resumed"] += 1
+            self._repeat(sent)
+
     def abandon_before(self, time: int) -> None:
         """The ring is past its limit: lookups issued before `time` are issued again."""
         for sent in self._flights.outstanding.issued_before(time):

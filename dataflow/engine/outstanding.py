@@ -6,6 +6,9 @@ that the snapshot sees is applied. If the snapshot misses changes that the strea
 heartbeat's snapshot sees them. A query whose answer cannot be used for another reason is issued again at once.
 Forwarded reads and fetches end after a bounded number of rounds; of lookups, the demands that wait for them do.
 
+An answer ahead of the stream may have seen transactions that a crash of the upstream undoes. When the stream is
+resumed, such answers are dropped, those on their way are not used, and all these queries are issued again.
+
 *Invariants*: a query is in flight, answered, or paused. While it is not paused, the ring keeps every transaction that
 its answer may not include.
 
@@ -58,6 +61,8 @@ class UpstreamQuery(ABC, Generic[AnswerT]):
     answer: AnswerT | None = None
     #: Waits for a heartbeat; nothing runs upstream.
     paused: bool = False
+    #: Runs since before the stream was resumed: its answer is not used.
+    outdated: bool = False
     #: Times that it was issued, and heartbeats that it has waited for.
     rounds: int = 1
     #: Looks in a row at which nobody waited for it (`abandonment`).
@@ -94,7 +99,7 @@ class UpstreamQuery(ABC, Generic[AnswerT]):
 
     def issue(self, now: int) -> None:
         """Marks it as issued, perhaps again."""
-        self.issued, self.answer, self.paused = now, None, False
+        self.issued, self.answer, self.paused, self.outdated = now, None, False, False
 
     def pause(self) -> None:
         """Drops its answer until a heartbeat."""
@@ -149,6 +154,11 @@ class Outstanding(Generic[IdT, QueryT]):
                 del self.in_flight[query.tables]
         elif query.answer is not None and (id_, query) in self._answered:
             self._answered.remove((id_, query))
+
+    def expects(self, id_: IdT) -> bool:
+        """Return whether an answer that arrives now is one to the query as it was issued last."""
+        query = self.by_id.get(id_)
+        return query is not None and query.is_in_flight and not query.outdated
 
     def take_answer(self, id_: IdT, answer: UpstreamAnswer) -> None:
         """Takes the answer of a query in flight, and asks for the stream to be read up to its bound."""

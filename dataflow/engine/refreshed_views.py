@@ -343,7 +343,14 @@ class RefreshedViews:
         """Continuity was lost: all is stale, and what was being fetched is fetched anew."""
         for leaf in self.leaves.values():
             self._evict_all(leaf)
-        for fetch in list(self.fetches.by_id.values()):
+        self._send_again(list(self.fetches.by_id.values()))
+
+    def resume(self) -> None:
+        """The stream is resumed: keys whose rows it has not passed are fetched anew."""
+        self._send_again([fetch for fetch in self.fetches.by_id.values() if not fetch.paused])
+
+    def _send_again(self, fetches: list[Fetch]) -> None:
+        for fetch in fetches:
             self._emit(CancelRefresh(fetch.id))
             self._send(fetch)
 

@@ -96,6 +96,10 @@ class Ring:
         """Remembers a snapshot that arrived at time `arrived`."""
         self._snapshots.append((arrived, snapshot))
 
+    def forget_snapshots(self) -> None:
+        """Forgets the snapshots: they may see transactions that are gone, whose ids will be those of others."""
+        self._snapshots.clear()
+
     def newest_snapshot(self) -> int:
         """When the newest snapshot that was not used yet arrived; -1 if there is none."""
         return self._snapshots[-1][0] if self._snapshots else -1

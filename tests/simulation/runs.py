@@ -115,6 +115,8 @@ PROOFS = (
     "unawaited",
     "unsent",
     "refresh_unawaited",
+    "resumed",
+    "undone",
 )
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -201,9 +203,9 @@ def configure(seed: int) -> Configuration:
     partly, planned = any_identities(identities), identities.random() < 0.7
     if partly and identities.random() < 0.5:
         views += identities.sample(BY_IDENTITY, 2)
-    installed = tuple(dict.fromkeys(views))
     weights["fault"] = faults.choice((0, 0, 0.5, 3))
     weights["identity"] = Random(f"altered {seed}").choice((0, 0, 0, 1, 4))
+    weights["resume"] = Random(f"resumed {seed}").choice((0, 0, 0.3, 2))
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
     limits["unawaited_looks"] = faults.choice((1, 1, 2))
     limits["active_tuples"] = Random(f"tuples {seed}").choice((1, 3, 1_000))
@@ -222,7 +224,7 @@ def configure(seed: int) -> Configuration:
         partly,
         planned,
         Random(f"cascades {seed}").random() < 0.4,
-        installed,
+        tuple(dict.fromkeys(views)),
         limits,
         limit_rows,
         forwards,

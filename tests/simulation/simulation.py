@@ -56,7 +56,6 @@ from dataflow.engine.events import (
     LookupTooLarge,
     Pin,
     Read,
-    RefreshFailed,
     SchemaChanged,
     SnapshotTaken,
     StreamStarted,
@@ -66,7 +65,6 @@ from dataflow.engine.events import (
     Work,
 )
 from dataflow.engine.limits import Limits
-from dataflow.engine.outstanding import CROSSED, NOT_ENDED
 from dataflow.plan.nodes import View, column_types, table_of
 from dataflow.plan.parts import Lookup
 from dataflow.plan.rules.old_rows import with_old_rows
@@ -89,8 +87,9 @@ from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, describe, require
 from tests.simulation.schema import LATE_TABLE, TABLES
+from tests.simulation.server_crashes import resume
 from tests.simulation.views import VIEWS
-from tests.simulation.waiting import is_covered
+from tests.simulation.waiting import excuse, is_covered
 from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
@@ -149,6 +148,7 @@ class Simulation:
         """A new slot: the stream begins at the end of the log."""
         for transaction in [t for t in self.world.open.values() if t.missed]:
             self.world.roll_back(transaction)
+        self.world.flush()
         self.next_entry = len(self.world.log)
         self.position = self.world.wal
         self.base = BaseTables({name: self.world.committed_rows(name) for name in self.world.catalog.tables})
@@ -237,7 +237,7 @@ class Simulation:
             for asked in keys:
                 require(is_covered(self, asked), answer, "with", asked, "not covered")
         elif isinstance(answer, FailRead):
-            self.excuse(answer, keys, event)
+            excuse(self, answer, keys, event)
         else:
             require(answer.position <= self.position, f"{answer} beyond what was applied ({self.position})")
             require(answer.position >= self.asked_at[answer.read], f"{answer} from before it was asked")
@@ -249,16 +249,6 @@ class Simulation:
                 compare_forward(answer, forward, keys, self.views, base)
                 self.counters["answered_forward"] += 1
         self.forwards = [f for f in self.forwards if f.id != answer.read]
-
-    def excuse(self, answer: FailRead, keys: tuple[Asked, ...], event: Event) -> None:
-        """A read fails for a reason only."""
-        views = {asked.view for asked in keys}
-        excused = any(v in self.dropped or v in self.broken or v not in self.views for v in views)
-        crossed = answer.reason in (CROSSED, NOT_ENDED) or any(f.id == answer.read for f in self.forwards)
-        self.counters["not_ended" if answer.reason == NOT_ENDED else "crossed"] += answer.retryable and crossed
-        retry = answer.retryable and (crossed or isinstance(event, LookupFailed | RefreshFailed | StreamStarted))
-        refused = answer.code != "" and isinstance(event, RefreshFailed)
-        require(excused or retry or refused, answer, "without a reason to fail")
 
     def order_of(self, view_id: ViewId) -> RowOrder:
         """The order of a view's rows."""
@@ -369,7 +359,7 @@ class Simulation:
         self.world.visibility.catch_up(rng)
         if self.world.limbo:
             self.world.reveal(rng.choice(sorted(self.world.limbo)))
-            self.world.vacuum()
+            self.world.vacuum(self.next_entry)
 
     def do_noise(self, rng: Random) -> None:
         """The log grows by what concerns nobody."""
@@ -446,12 +436,14 @@ class Simulation:
                     self.world.random_statement(transaction, rng, LATE_TABLE)
             self.world.published.add(LATE_TABLE)
         elif self.join_snapshot is None:
+            self.world.flush()
             self.join_snapshot = self.world.visibility.barrier()
         elif not self.joined:
             self.joined = True
             self.step(TableJoined(LATE_TABLE, self.join_snapshot))
         elif rng.random() < 0.1:
             # A table that got columns joins again; what is stored of it goes on.
+            self.world.flush()
             self.step(TableJoined(rng.choice(TABLES).name, self.world.visibility.barrier()))
 
     def do_install(self, rng: Random) -> None:
@@ -686,7 +678,12 @@ class Simulation:
     def do_rejoin(self, rng: Random) -> None:
         """Continuity is lost to this engine only: it joins a stream that goes on, perhaps far behind the log's end."""
         del rng
+        self.world.flush()
         self.step(StreamStarted(self.position, self.world.visibility.joined()))
+
+    def do_resume(self, rng: Random) -> None:
+        """The stream's connection breaks, perhaps since the upstream crashes, and another one continues the stream."""
+        resume(self, rng)
 
     def do_crash(self, rng: Random) -> None:
         """The engine's process dies; another starts, with the same views."""

@@ -81,6 +81,10 @@ class Visibility(ABC):
         """The server learns of some commits (without a generator: of all) that they are visible."""
         del rng
 
+    def forget(self, gone: Iterable[int]) -> None:
+        """The server crashed, and these commits are undone."""
+        del gone
+
     @abstractmethod
     def snapshot(self) -> Snapshot:
         """Return the snapshot of a statement that starts now."""
@@ -182,6 +186,18 @@ class Brackets(Visibility):
         """Delay the knowledge of its number."""
         self.lagging.append(xid)
 
+    def forget(self, gone: Iterable[int]) -> None:
+        """Their numbers are assigned again."""
+        for xid in gone:
+            del self.ids[xid]
+        self.lagging = [xid for xid in self.lagging if xid in self.ids]
+        executed = [id_ for xid, id_ in self.ids.items() if xid not in self.world.limbo and xid not in self.lagging]
+        self.executed, self.begun = GtidSet(), GtidSet()
+        for id_ in executed:
+            self.executed = self.executed.add(id_)
+        for id_ in self.ids.values():
+            self.begun = self.begun.add(id_)
+
     def catch_up(self, rng: Random | None) -> None:
         """Some commits are known to be executed."""
         for _ in range(len(self.lagging) if rng is None else rng.randint(0, len(self.lagging))):
@@ -204,7 +220,8 @@ class Brackets(Visibility):
     def arrived(self, snapshot: Snapshot, bound: Position, rng: Random) -> tuple[Snapshot, Position]:
         """The end of the log is read some time after the snapshot was taken."""
         assert isinstance(snapshot, BracketSnapshot)
-        position = rng.choice((bound, rng.randint(bound, self.world.wal)))
+        # If the server has crashed since, it was read before.
+        position = rng.choice((bound, rng.randint(bound, max(bound, self.world.wal))))
         return replace(snapshot, position=position), position
 
 

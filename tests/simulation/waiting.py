@@ -3,7 +3,9 @@
 from random import Random
 from typing import TYPE_CHECKING
 
-from dataflow.engine.events import Advance, SnapshotTaken, Work
+from dataflow.engine.effects import FailRead
+from dataflow.engine.events import Advance, Event, LookupFailed, RefreshFailed, SnapshotTaken, StreamStarted, Work
+from dataflow.engine.outstanding import CROSSED, NOT_ENDED
 from dataflow.plan.parts import END, Interval
 from dataflow.types import Key, ViewId
 from tests.simulation.configuration import Asked
@@ -31,6 +33,17 @@ def is_covered(run: "Simulation", asked: Asked) -> bool:
         return all(any(order.within(row, interval) for interval in covered) for row in wanted)
     reached = order.reaching(covered, asked.extent.start)
     return reached is not None and (reached == END or asked.base is None or order.further(reached, asked.base))
+
+
+def excuse(run: "Simulation", answer: FailRead, keys: tuple[Asked, ...], event: Event) -> None:
+    """A read fails for a reason only."""
+    views = {asked.view for asked in keys}
+    excused = any(v in run.dropped or v in run.broken or v not in run.views for v in views)
+    crossed = answer.reason in (CROSSED, NOT_ENDED) or any(f.id == answer.read for f in run.forwards)
+    run.counters["not_ended" if answer.reason == NOT_ENDED else "crossed"] += answer.retryable and crossed
+    retry = answer.retryable and (crossed or isinstance(event, LookupFailed | RefreshFailed | StreamStarted))
+    refused = answer.code != "" and isinstance(event, RefreshFailed)
+    require(excused or retry or refused, answer, "without a reason to fail")
 
 
 def drain(run: "Simulation") -> None:

@@ -85,6 +85,7 @@ class OpenTransaction:
 class Committed:
     """A transaction as the stream carries it, and what it really did."""
 
+    xid: int
     streamed: Transaction
     changes: dict[str, tuple[list[Row], list[Row]]]
 
@@ -135,6 +136,8 @@ class World:
         self.seen_end = 0
         #: The stream from the beginning of time, in commit order.
         self.log: list[Committed] = []
+        #: What no crash of the server undoes: entries of the log, its end, ids of transactions.
+        self.flushed, self.flushed_wal, self.flushed_xid = 0, self.wal, self.next_xid
         #: Who holds an item, by mode.
         self.held: dict[Item, dict[str, set[int]]] = {}
         #: Who last took an item in which mode and committed: whoever conflicts with it has waited for it.
@@ -218,7 +221,7 @@ class World:
             definition, identity = self.catalog.tables[table], tuple(self.identities[table])
             stream[table] = streamed_in_part(stream[table], identity, definition.keys[0], rng)
         streamed = Transaction(self.visibility.logged(transaction.id, rng), self.wal, stream)
-        self.log.append(Committed(streamed, changes))
+        self.log.append(Committed(transaction.id, streamed, changes))
         self.ends[transaction.id] = self.wal
         self.release(transaction, committed=True)
         self.limbo.add(transaction.id)
@@ -302,9 +305,14 @@ class World:
             self.reveal(xid)
         self.visibility.catch_up(None)
 
-    def vacuum(self) -> None:
-        """Forget versions that no snapshot from now on can see."""
-        running = self.limbo | self.open.keys()
+    def flush(self) -> None:
+        """Flush the log: a crash of the server undoes none of it."""
+        self.flushed, self.flushed_wal, self.flushed_xid = len(self.log), self.wal, self.next_xid
+
+    def vacuum(self, applied: int) -> None:
+        """Forget versions that no snapshot from now on can see, nor after a crash, which undoes none of the first
+        `applied` entries of the log."""
+        running = self.limbo | self.open.keys() | {committed.xid for committed in self.log[applied:]}
         for table, versions in self.versions.items():
             self.versions[table] = [v for v in versions if v.deleter is None or v.deleter in running]
 
@@ -590,4 +598,4 @@ class World:
                 else:
                     self.commit(transaction, rng)
         self.visibility.catch_up(None)
-        self.vacuum()
+        self.vacuum(len(self.log))

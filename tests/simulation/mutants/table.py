@@ -17,6 +17,7 @@ from tests.simulation.mutants import (
     partial_images,
     propagation,
     refreshed_views,
+    resumption,
     uncertain_visibility,
 )
 from tests.simulation.mutants.abandonment import ABANDONMENT_MUTANTS
@@ -54,6 +55,8 @@ LOADING = Focus(
 )
 #: Foreign keys act unseen.
 CASCADING = Focus(weights={"write": 30}, cascades=True)
+#: The upstream often crashes while much is under way.
+RESUMING = UNBROKEN | {"resume": 8, "read": 40, "write": 15, "commit": 10, "reveal": 12, "apply": 8, "identity": 0}
 PARAMETRIC = Focus(("free", "ordered_free"))
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
@@ -77,6 +80,9 @@ MUTANTS: dict[Mutant, Focus | None] = {
     lookups.publication_barrier_ignored: Focus(("follow",), JOINING),
     lookups.forwarded_while_a_table_joins: Focus(("follow",), JOINING),
     lookups.refreshed_while_a_table_joins: Focus(("refreshed_follow",), JOINING),
+    resumption.lookups_from_before: Focus(weights=RESUMING),
+    resumption.forwarded_reads_from_before: Focus(weights=RESUMING | {"execute_forward": 20, "forward_done": 8}),
+    resumption.fetches_from_before: Focus(("refreshed",), RESUMING),
     new_rows_without_children: None,
     propagation.a_group_keeps_its_first_text: Focus(("users_by_karma",)),
     propagation.padding_by_key: Focus(("on_",)),
