@@ -227,6 +227,10 @@ class Batch:
 
     `redefined` names relations that statements redefined, followed or not; views of the database may be among them. A
     name that ends with a dot stands for all relations of a database, "" for all relations.
+
+    `resumed`: the connection to the database broke since the last batch, and another one continues the stream. If the
+    server crashed in between, transactions that lookups have seen, but the stream had not reached, are gone: apply this
+    batch after all answers ahead of the stream have been dropped.
     """
 
     transactions: list[CommittedTransaction]
@@ -235,6 +239,7 @@ class Batch:
     passed: list[int] = field(default_factory=list)
     altered: tuple[int, int] | None = None
     redefined: list[str] = field(default_factory=list)
+    resumed: bool = False
 
 
 class StreamLost(Exception):

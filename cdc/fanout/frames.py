@@ -114,7 +114,7 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
         if changes:
             transactions.append((transaction.id, transaction.end, changes))
     notices = [astuple(notice) for notice in batch.schema if notice.table in layouts]
-    body = (batch.position, transactions, notices, batch.passed, batch.altered, batch.redefined)
+    body = (batch.position, transactions, notices, batch.passed, batch.altered, batch.redefined, batch.resumed)
     return _framed(_BATCH, marshal.dumps(body))
 
 
@@ -148,7 +148,7 @@ class Frames:
 
 
 def _batch(body: Any) -> Batch:
-    position, transactions, notices, passed, altered, redefined = body
+    position, transactions, notices, passed, altered, redefined, resumed = body
     return Batch(
         [
             CommittedTransaction(xid, end, {name: TableChange(*change) for name, change in changes.items()})
@@ -159,4 +159,5 @@ def _batch(body: Any) -> Batch:
         passed,
         altered,
         redefined,
+        resumed,
     )

@@ -167,6 +167,7 @@ class FanoutStream(asyncio.Protocol):
         taken.passed += batch.passed
         taken.altered = taken.altered or batch.altered
         taken.redefined += batch.redefined
+        taken.resumed = taken.resumed or batch.resumed
         return rows
 
     def _add_notices(self, notices: list[SchemaNotice], taken: Batch) -> None:

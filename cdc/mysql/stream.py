@@ -98,6 +98,8 @@ class MySqlStream:
         self._waiting: asyncio.Future[None] | None = None
         #: Position of the last batch: an idle stream returns one batch for each position.
         self._reported = 0
+        #: The next batch is the first one of another connection.
+        self._resumed = False
         self._closed = False
 
     async def start(self) -> StreamStart:
@@ -133,6 +135,7 @@ class MySqlStream:
             if self._dump is None:
                 self._dump = await self._reconnected()
                 self._heard_s = time.monotonic()
+                self._resumed = True
             transactions: list[CommittedTransaction] = []
             try:
                 more = self._drain(transactions, max_rows)
@@ -158,13 +161,14 @@ class MySqlStream:
         position = self._assembler.position
         notices = self._assembler.take_notices()
         answered = self._target is not None and position >= self._target
-        if not (transactions or notices or answered or position > self._reported):
+        if not (transactions or notices or answered or self._resumed or position > self._reported):
             return None
         if answered:
             self._target = None
         self._reported = position
         passed, redefined = self._assembler.take_passed(), self._assembler.take_redefined()
-        return Batch(transactions, position, notices, passed, redefined=redefined)
+        resumed, self._resumed = self._resumed, False
+        return Batch(transactions, position, notices, passed, redefined=redefined, resumed=resumed)
 
     def _drain(self, transactions: list[CommittedTransaction], max_rows: int) -> bool:
         """Decode without waiting, and add the transactions; return whether more may be ready."""

@@ -43,7 +43,7 @@ _REFUSALS: tuple[tuple[str, str, bool, str | None], ...] = (
     ("pg_hba.conf rejects", "credentials", False, "Allow this host and user in pg_hba.conf."),
     ("permission denied to start WAL sender", "denied", False, None),
     ("must be superuser or replication role", "denied", False, None),
-    ("exceeds max_wal_senders", "overloaded", True, "Raise max_wal_senders."),
+    ("max_wal_senders", "overloaded", True, "Raise max_wal_senders."),
     ("sorry, too many clients", "overloaded", True, "Raise max_connections, or lower the pool size."),
     ("remaining connection slots are reserved", "overloaded", True, "Raise max_connections, or lower the pool size."),
     ("too many connections for", "overloaded", True, "Raise its CONNECTION LIMIT, or lower the pool size."),

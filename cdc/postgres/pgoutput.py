@@ -147,6 +147,19 @@ class Decoder:
                 del self._noticed[name]
             self._next_layouts = dict(layouts)
 
+    def restart(self) -> None:
+        """Forget the transaction decoded in part, and all relations: another connection sends them again."""
+        self._open = self._overflown = self._marked = False
+        self._transaction_rows = self._transaction_bytes = 0
+        self._relations.clear()
+        self._bindings.clear()
+        # The transaction may have marked itself by one of them.
+        self._strangers.clear()
+        self._changes = {}
+        self._images = {}
+        self._touched = []
+        self._passing = []
+
     def advance(self, position: int) -> None:
         """Note that the server has sent everything up to `position`. Ignored within a transaction."""
         if not self._open and position > self.position:

@@ -1,65 +1,54 @@
-"""The change stream of a PostgreSQL server: one replication connection, one temporary slot.
+"""The change stream of a PostgreSQL server, from one replication slot.
 
-psycopg has no replication API, so this uses the streaming replication protocol (PostgreSQL manual, "Streaming
-Replication Protocol") through libpq's copy functions, without blocking the event loop.
+*Invariants*: `cdc.stream`. A broken connection is replaced by one that continues behind the last transaction decoded,
+if the slot is permanent and still has the log from there on. Otherwise the stream is lost.
 
-*Invariants*: `cdc.stream`.
-
-Not here: decoding (`pgoutput`), starting a new stream (`service.engine`).
+Not here: decoding (`pgoutput`), the connection (`replication`), the slot (`slot`), conditions of the continuation
+(`resumption`), starting a new stream (`service.engine`).
 """
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Any, NoReturn
 
 import psycopg
-from psycopg import sql
-from psycopg.pq import ExecStatus
 
 from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
+from cdc.postgres import slot as slots
+from cdc.postgres.delays import delay_reason
 from cdc.postgres.failures import PostgresFailure, check_conninfo, classify, replication_hint
 from cdc.postgres.pgoutput import Decoder, MalformedStream
-from cdc.postgres.position import PostgresSnapshot, parse_lsn
-from cdc.postgres.session import keepalive_parameters, session_sql
+from cdc.postgres.replication import ReplicationConnection, connect, raise_end
+from cdc.postgres.resumption import Resumption
+from cdc.postgres.slot import TEMPORARY, SlotOptions
 from cdc.stream import StreamStart
 
 log = logging.getLogger(__name__)
 
-_STATUS = Struct("!cQQQqB").pack
 _KEEPALIVE = Struct("!cQqB").unpack_from
 _DATA, _ALIVE = b"wk"
 #: Offset of the message in a data message, behind kind, start, end and time.
 _PAYLOAD = 25
-#: 2000-01-01, PostgreSQL's epoch, in Unix seconds.
-_EPOCH_S = 946_684_800
 
-#: Maximum interval of status updates with a request for a reply; the server drops a client that is silent for
-#: `_SENDER_PATIENCE`.
+#: Maximum interval of status updates with a request for a reply; the server drops a client that is silent for long.
 STATUS_S = 10.0
 #: Maximum interval of requests for a reply, as a share of `silence_s`.
 _ASKED_SHARE = 1 / 3
 #: Seconds after which a stream that has not started is waiting for an open transaction.
 PATIENT_S = 2.0
-#: The oldest transaction with an id: its backend, or the name under which it is prepared.
-_OLDEST = """
-SELECT pid, gid, role, extract(epoch FROM now() - began)::int, statement FROM (
-    SELECT pid, NULL AS gid, usename AS role, xact_start AS began,
-           left(regexp_replace(query, '\\s+', ' ', 'g'), 100) AS statement
-    FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL
-    UNION ALL SELECT NULL, gid, owner, prepared, NULL FROM pg_catalog.pg_prepared_xacts) open
-ORDER BY began LIMIT 1
-"""
-#: ``wal_sender_timeout`` of the connection. Long: the process does not answer while one step fills a view of millions
-#: of rows, and a stream dropped then would have to fill it again, endlessly.
-_SENDER_PATIENCE = b"10min"
 #: Minimum interval of acknowledgements.
 ACKNOWLEDGE_S = 1.0
 #: Messages decoded before the event loop runs other tasks, so that a huge transaction does not block them.
 SLICE_MESSAGES = 2000
+#: First and longest pause between two attempts to reconnect.
+RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
+#: Maximum duration of dropping the slot when the stream is closed.
+DROP_S = 3.0
+#: Errors, by the code of `failures`, after which another connection may continue the stream: the server cannot be
+#: reached, or has no connection to spare.
+_PASSING = frozenset({"unavailable", "overloaded", "timeout"})
 
 
 class PostgresStream:
@@ -70,6 +59,8 @@ class PostgresStream:
 
     A table that is added to `tables` later is like one just added to the publication: transactions that committed
     before, but are not yet visible to lookups, were skipped.
+
+    *State*: `_resumption`, if the slot is permanent; `_broken`, the reason why the connection has ended.
     """
 
     def __init__(
@@ -81,6 +72,7 @@ class PostgresStream:
         start_timeout_s: float = 60.0,
         connect_timeout_s: float = 10.0,
         silence_s: float = 30.0,
+        slot: SlotOptions = TEMPORARY,
     ) -> None:
         self._conninfo = conninfo
         self._publication = publication
@@ -88,11 +80,19 @@ class PostgresStream:
         self._max_transaction_rows = max_transaction_rows
         self._start_timeout_s = start_timeout_s
         self._connect_timeout_s = connect_timeout_s
-        #: A stream that is silent for so long is lost if the database answers on another connection: a proxy or
+        self._slot_options = slot
+        #: A connection that is silent for so long is broken if the database answers on another one: a proxy or
         #: firewall dropped it, or the server's process hangs.
         self._silence_s = silence_s
         self._status_s = min(STATUS_S, silence_s * _ASKED_SHARE)
-        self._connection: psycopg.AsyncConnection | None = None
+        self._connection: ReplicationConnection | None = None
+        self._resumption: Resumption | None = None
+        self._broken: StreamLost | None = None
+        #: No other connection can continue the stream.
+        self._final = False
+        #: The next batch is the first one of another connection.
+        self._resumed = False
+        self._closed = False
         self._decoder = Decoder(0, max_transaction_rows)
         self._timer: asyncio.TimerHandle | None = None
         #: A decoded transaction that altered the schema, to be returned next.
@@ -101,8 +101,6 @@ class PostgresStream:
         self._reported = 0
         self._acknowledged = 0
         self._status_at = 0.0
-        #: Time of the server's last message.
-        self._heard_s = 0.0
         self._asked = False
         self._answered = False
         self.held_up: str | None = None
@@ -136,36 +134,29 @@ class PostgresStream:
         self.held_up = await self._delay_reason()
         log.warning("the change stream cannot begin yet: %s", self.held_up)
 
+    async def _delay_reason(self) -> str:
+        return await delay_reason(self._conninfo, self._connect_timeout_s)
+
     async def _start(self) -> StreamStart:
         async with await self._connect() as ordinary:
             await self._check_publication(ordinary)
-            self._connection = await self._connect(replication="database")
-            await self._connection.execute(session_sql().encode())
-            await self._connection.execute(b"SET wal_sender_timeout = '%s'" % _SENDER_PATIENCE)
-            identified = await (await self._connection.execute(b"IDENTIFY_SYSTEM")).fetchone()
-            assert identified is not None
-            name = f"upquery_{secrets.token_hex(8)}"
-            created = await (await self._connection.execute(_create_slot(name))).fetchone()
-            assert created is not None  # A CREATE_REPLICATION_SLOT that does not fail returns one row.
-            position, exported = parse_lsn(created[1]), created[2]
-            snapshot = await _import_snapshot(ordinary, exported)
-        await self._start_streaming(name)
+            slot = await slots.choose(ordinary, self._slot_options)
+            connection = self._connection = await self._open()
+            server = await connection.identify()
+            if slot.permanent:
+                self._resumption = Resumption(slot, self._publication, server, {connection.pid})
+            position, snapshot = await connection.create_slot(slot.name, ordinary, temporary=not slot.permanent)
+        await connection.begin(slot.name, self._publication, 0)
         self._decoder = Decoder(snapshot.xmax, self._max_transaction_rows)
         self._decoder.position = self._reported = self._acknowledged = position
         self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
-        return StreamStart(position, snapshot, server=f"system {identified[0]}, timeline {int(identified[1]):08X}")
+        return StreamStart(position, snapshot, server=str(server))
 
-    async def _connect(self, **parameters: Any) -> psycopg.AsyncConnection:
-        return await psycopg.AsyncConnection.connect(
-            self._conninfo,
-            autocommit=True,
-            client_encoding="UTF8",
-            application_name="upquery cdc",
-            connect_timeout=max(2, round(self._connect_timeout_s)),
-            prepare_threshold=None,
-            **keepalive_parameters(self._conninfo),
-            **parameters,
-        )
+    async def _connect(self) -> psycopg.AsyncConnection:
+        return await connect(self._conninfo, self._connect_timeout_s)
+
+    async def _open(self) -> ReplicationConnection:
+        return await ReplicationConnection.open(self._conninfo, self._connect_timeout_s)
 
     async def _check_publication(self, ordinary: psycopg.AsyncConnection) -> None:
         """Check that the publication exists: newer servers stream nothing, without an error, if it does not."""
@@ -177,48 +168,6 @@ class PostgresStream:
                 hint=f"Run: {create_publication_sql(self._publication)}",
             )
 
-    async def _start_streaming(self, slot: str) -> None:
-        assert self._connection is not None
-        pgconn = self._connection.pgconn
-        options = {"proto_version": "1", "publication_names": f'"{self._publication.replace(chr(34), chr(34) * 2)}"'}
-        if pgconn.server_version >= 140000:
-            # A transactional logical message is flushed at once, which moves an idle stream forward.
-            options["messages"] = "true"
-        written = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.SQL(key), sql.Literal(value)) for key, value in options.items()
-        )
-        command = sql.SQL("START_REPLICATION SLOT {} LOGICAL 0/0 ({})").format(sql.Identifier(slot), written)
-        pgconn.send_query(command.as_bytes(self._connection))
-        pgconn.flush()
-        while pgconn.is_busy():
-            self._heard_s = time.monotonic()
-            await self._readable()
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None or result.status != ExecStatus.COPY_BOTH:
-            self._ended(result)
-
-    async def _delay_reason(self) -> str:
-        """Return a sentence on the oldest open transaction: a slot starts when all open transactions have ended."""
-        try:
-            async with asyncio.timeout(self._connect_timeout_s), await self._connect() as ordinary:
-                oldest = await (await ordinary.execute(_OLDEST)).fetchone()
-        except (psycopg.Error, TimeoutError):
-            oldest = None
-        if oldest is None:
-            return "no open transaction is known that would delay it."
-        pid, prepared, role, open_s, statement = oldest
-        if prepared is not None:
-            name = sql.Literal(prepared).as_string()
-            who, end = f"prepared as {name} by {role},", f"COMMIT PREPARED {name}; or ROLLBACK PREPARED {name};"
-        else:
-            who = f"of process {pid} ({role}, last statement: {statement}),"
-            end = f"SELECT pg_terminate_backend({pid});"
-        return (
-            f"it waits for transactions that were open before; the oldest, {who} has been open for {open_s} s. End it, "
-            f"or run: {end}"
-        )
-
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:
@@ -226,26 +175,35 @@ class PostgresStream:
         while True:
             if self._altering is not None:
                 return self._altered(self._altering)
+            if self._broken is not None:
+                await self._resume(self._broken)
             transactions, more = self._drain(max_rows)
-            if transactions or more:
-                self._heard_s = time.monotonic()
+            if (transactions or more) and self._connection is not None:
+                self._connection.heard_s = time.monotonic()
             if transactions and self._decoder.altered:
                 self._altering = transactions.pop()
                 if not transactions:
                     continue
-            position = self._decoder.position if self._altering is None else transactions[-1].end
-            notices = self._decoder.take_notices()
-            if transactions or notices or self._answered or position > self._reported:
-                self._answered = False
-                self._reported = position
-                return Batch(transactions, position, notices)
+            batch = self._batch(transactions)
+            if batch is not None:
+                return batch
             if more:
                 await asyncio.sleep(0)
-            elif not await self._readable() and await self._database_answers():
-                raise StreamLost(
-                    f"The change stream was silent for {self._silence_s:g} s, and the database answers otherwise.",
-                    retryable=True,
-                )
+            else:
+                await self._wait()
+
+    def _batch(self, transactions: list[CommittedTransaction]) -> Batch | None:
+        position = self._decoder.position if self._altering is None else transactions[-1].end
+        notices = self._decoder.take_notices()
+        if not (transactions or notices or self._answered or self._resumed or position > self._reported):
+            return None
+        self._answered = False
+        self._reported = position
+        return Batch(transactions, position, notices, resumed=self._take_resumed())
+
+    def _take_resumed(self) -> bool:
+        resumed, self._resumed = self._resumed, False
+        return resumed
 
     def _altered(self, transaction: CommittedTransaction) -> Batch:
         """Return the batch of a transaction that altered the schema, the last one that was decoded."""
@@ -254,16 +212,19 @@ class PostgresStream:
         self._reported = self._decoder.position
         transactions = [transaction] if transaction.tables else []
         altered = (transaction.id, transaction.end)
-        return Batch(transactions, self._reported, self._decoder.take_notices(), altered=altered)
+        return Batch(
+            transactions, self._reported, self._decoder.take_notices(), altered=altered, resumed=self._take_resumed()
+        )
 
     def _drain(self, max_rows: int) -> tuple[list[CommittedTransaction], bool]:
         """Decode without waiting; return the transactions, and whether more may be ready.
 
-        A transaction that altered the schema is the last one.
+        A transaction that altered the schema is the last one. Those decoded before the connection broke are returned.
         """
         if self._connection is None:
             raise StreamLost("The stream is closed.", retryable=True)
-        pgconn = self._connection.pgconn
+        connection = self._connection
+        pgconn = connection.pgconn
         decoder = self._decoder
         decoder.follow(self._tables())
         feed, receive = decoder.feed, pgconn.get_copy_data
@@ -291,10 +252,10 @@ class PostgresStream:
                     consumed = True
                     continue
                 else:
-                    self._ended(pgconn.get_result())
+                    raise_end(pgconn.get_result())
                 consumed = False
         except psycopg.Error as problem:
-            raise self._lost(problem) from None
+            self._break(problem)
         except MalformedStream as problem:
             raise StreamLost(f"The change stream could not be decoded: {problem}.", retryable=True) from problem
         return transactions, True
@@ -308,33 +269,24 @@ class PostgresStream:
         if wants_reply:
             self._send_status()
 
-    async def _readable(self) -> bool:
-        """Wait until the server has sent something; return False if it is silent for too long.
-
-        The socket is watched only meanwhile: a readable socket that is not read would spin the loop.
-        """
+    async def _wait(self) -> None:
+        """Wait until the server has sent something, or the connection is broken."""
         assert self._connection is not None
-        loop = asyncio.get_running_loop()
-        ready = loop.create_future()
         try:
-            socket = self._connection.pgconn.socket
+            heard = await self._connection.readable(self._silence_s)
         except psycopg.Error as problem:
-            raise self._lost(problem) from None
-        loop.add_reader(socket, _settle, ready, True)
-        # Measured from the last message, since the wait may have been cancelled and repeated.
-        silence = loop.call_later(self._heard_s + self._silence_s - time.monotonic(), _settle, ready, False)
-        try:
-            heard = bool(await ready)
-        finally:
-            silence.cancel()
-            loop.remove_reader(socket)
-        if heard:
-            self._heard_s = time.monotonic()
-        return heard
+            self._break(problem)
+            return
+        if not heard and await self._database_answers():
+            self._broken = StreamLost(
+                f"The change stream was silent for {self._silence_s:g} s, and the database answers otherwise.",
+                retryable=True,
+            )
 
     async def _database_answers(self) -> bool:
         """Return whether the database answers on another connection; if not, the time of silence starts again."""
-        self._heard_s = time.monotonic()
+        assert self._connection is not None
+        self._connection.heard_s = time.monotonic()
         try:
             async with asyncio.timeout(self._connect_timeout_s), await self._connect() as other:
                 await other.execute("SELECT 1")
@@ -368,58 +320,108 @@ class PostgresStream:
         if self._connection is None:
             return
         written = max(self._decoder.position, self._acknowledged)
-        now_us = int((time.time() - _EPOCH_S) * 1_000_000)
-        status = _STATUS(b"r", written, self._acknowledged, self._acknowledged, now_us, wants_reply)
         self._status_at = time.monotonic()
-        try:
-            self._connection.pgconn.put_copy_data(status)
-            self._connection.pgconn.flush()
-        except psycopg.Error:
-            pass
+        self._connection.send_status(written, self._acknowledged, wants_reply=wants_reply)
 
     async def close(self) -> None:
-        """Close the connection, which drops the temporary slot."""
+        """Close the connection and drop the slot."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        await self._disconnect()
+        resumption, self._resumption = self._resumption, None
+        if resumption is not None:
+            await self._drop(resumption)
+
+    async def _disconnect(self) -> None:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             await connection.close()
 
-    # ── Failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _drop(self, resumption: Resumption) -> None:
+        name = resumption.slot.name
+        try:
+            async with asyncio.timeout(DROP_S), await self._connect() as ordinary:
+                if await resumption.drop(ordinary):
+                    return
+            reason = "it is in use"
+        except (psycopg.Error, TimeoutError) as problem:
+            reason = classify(problem, self._conninfo).detail
+        log.warning(
+            "the slot %s could not be dropped (%s); the next start of this service drops it. Otherwise, run: "
+            "SELECT pg_drop_replication_slot('%s');",
+            name,
+            reason,
+            name,
+        )
 
-    def _ended(self, result: psycopg.pq.abc.PGresult | None) -> NoReturn:
-        """Raise StreamLost for the end of the stream, with the server's error if it sent one."""
-        if result is None or result.status != ExecStatus.FATAL_ERROR:
-            raise StreamLost("The server ended the change stream.", retryable=True)
-        raise self._lost(psycopg.errors.error_from_result(result))
+    # ── Broken connections ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _break(self, problem: psycopg.Error) -> None:
+        """Note that the connection has ended; `next_batch` replaces it, or raises StreamLost."""
+        self._broken = self._lost(problem)
+        # Another connection would end with the same error of the server.
+        self._final = problem.sqlstate is not None and not self._is_passing(problem)
+
+    def _is_passing(self, problem: BaseException) -> bool:
+        if isinstance(problem, psycopg.errors.ObjectInUse):
+            return True
+        return classify(problem, self._conninfo).code in _PASSING
+
+    async def _resume(self, broken: StreamLost) -> None:
+        """Continue on another connection, with growing pauses while the server cannot be reached. Raises StreamLost."""
+        resumption = self._resumption
+        if resumption is None or self._final or self._closed:
+            raise broken
+        await self._disconnect()
+        log.warning("the connection of the change stream broke, and is replaced: %s", broken)
+        delay_s, said = RETRY_S, ""
+        while (problem := await self._reopen(resumption)) is not None:
+            if problem.reason != said:
+                said = problem.reason
+                log.warning("the change stream cannot continue yet: %s", problem)
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, LONGEST_RETRY_S)
+        self._broken = None
+        self._resumed = True
+        self._decoder.restart()
+        if self._asked:
+            self._send_status(wants_reply=True)
+        log.warning("the change stream continues from the slot %s; nothing is lost", resumption.slot.name)
+
+    async def _reopen(self, resumption: Resumption) -> StreamLost | None:
+        """Try to continue on a new connection; return the reason if a later attempt may succeed. Raises StreamLost."""
+        try:
+            async with asyncio.timeout(2 * self._connect_timeout_s + slots.RELEASE_S):
+                self._connection = await resumption.attempt(
+                    self._conninfo, self._connect_timeout_s, self._decoder.position
+                )
+        except (psycopg.Error, TimeoutError) as problem:
+            if not self._is_passing(problem):
+                raise self._lost(problem) from None
+            if classify(problem, self._conninfo).code != "unavailable":
+                await self._free(resumption)
+            return self._lost(problem)
+        return None
+
+    async def _free(self, resumption: Resumption) -> None:
+        """Free what the broken connection still uses on a server that answers. Raises StreamLost if the slot was
+        dropped because it holds too much."""
+        try:
+            async with asyncio.timeout(self._connect_timeout_s), await self._connect() as ordinary:
+                await resumption.free(ordinary, self._slot_options.keep_bytes)
+        except (psycopg.Error, TimeoutError):
+            # The next attempt reports it.
+            return
+
+    # ── Failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _lost(self, problem: BaseException) -> StreamLost:
         failure = classify(problem, self._conninfo)
         return StreamLost(
             failure.detail, failure.retryable, _hint_for(failure, getattr(problem, "sqlstate", None), self._conninfo)
         )
-
-
-def _settle(ready: "asyncio.Future[bool]", result: bool) -> None:
-    if not ready.done():
-        ready.set_result(result)
-
-
-def _create_slot(name: str) -> sql.Composed:
-    return sql.SQL("CREATE_REPLICATION_SLOT {} TEMPORARY LOGICAL pgoutput (SNAPSHOT 'export')").format(
-        sql.Identifier(name)
-    )
-
-
-async def _import_snapshot(ordinary: psycopg.AsyncConnection, exported: str) -> PostgresSnapshot:
-    """Return the slot's snapshot. It is valid until the slot's connection runs another command."""
-    async with ordinary.transaction():
-        await ordinary.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        await ordinary.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(exported)))
-        row = await (await ordinary.execute("SELECT pg_catalog.pg_current_snapshot()::text")).fetchone()
-    assert row is not None
-    return PostgresSnapshot.parse(row[0])
 
 
 def create_publication_sql(publication: str) -> str:

@@ -22,6 +22,8 @@ SETTINGS = {
     "wal_level": "logical",
     "max_replication_slots": "20",
     "max_wal_senders": "20",
+    # The slot is permanent then.
+    "max_slot_wal_keep_size": "4GB",
     "max_connections": "100",
     "listen_addresses": "127.0.0.1",
     "wal_sender_timeout": "60s",

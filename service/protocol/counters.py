@@ -36,6 +36,7 @@ class Counters:
     pushes: Annotated[int, "Messages that advanced an idle stream."] = 0
     streams: Annotated[int, "Change streams started."] = 0
     streams_lost: Annotated[int, "Change streams lost."] = 0
+    streams_resumed: Annotated[int, "Broken connections of change streams that were replaced without a loss."] = 0
     engine_failures: Annotated[int, "Failed steps, after each of which the engine was rebuilt."] = 0
     budget_slices: Annotated[int, "Slices of eviction by the memory budget."] = 0
     touches: Annotated[int, "Keys in the workers' samples of reads."] = 0

@@ -100,7 +100,13 @@ class CdcSettings(Section):
     password: SecretStr | None = None
     #: File with the password.
     password_file: Path | None = None
-    slot: Literal["temporary"] = "temporary"
+    #: PostgreSQL's replication slot. ``permanent``: a broken connection, or a restart of the database, evicts nothing.
+    #: ``temporary``: the slot ends with its connection, and everything is evicted. ``auto``: permanent if the server
+    #: limits what a slot may hold (``max_slot_wal_keep_size``), else temporary.
+    slot: Literal["auto", "permanent", "temporary"] = "auto"
+    #: Size of the log that a permanent slot may hold on a server without a limit while the stream cannot continue; then
+    #: Upquery drops the slot, and the stream begins anew.
+    slot_keep: ByteSize = ByteSize(4 << 30)
     publication: str = Field(default="upquery", min_length=1, max_length=63)
     #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables of views that have another replica identity.
     set_replica_identity: bool = False
@@ -109,7 +115,8 @@ class CdcSettings(Section):
     #: Seconds between retries of broken views, and between full comparisons of the catalog. (Indications of a change
     #: are checked every second, or at this interval if it is shorter.)
     schema_check_s: float = Field(default=5.0, gt=0)
-    #: Seconds of silence after which the change stream is lost; the server is asked for signs of life before.
+    #: Seconds of silence after which the change stream's connection is broken; the server is asked for signs of life
+    #: before.
     silence_s: float = Field(default=30.0, ge=1)
 
 

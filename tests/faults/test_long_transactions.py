@@ -82,7 +82,8 @@ def test_while_the_stream_cannot_begin_the_database_answers_what_is_not_stored(
     database: Database, tmp_path: Path
 ) -> None:
     """Such an answer shows everything committed since, and has no version."""
-    with running_service(tmp_path, database.url, VIEWS, cdc={"set_replica_identity": True}) as service:
+    cdc = {"set_replica_identity": True, "slot": "temporary"}
+    with running_service(tmp_path, database.url, VIEWS, cdc=cdc) as service:
         until(lambda: service.hits("story", id=1))
         with psycopg.connect(database.url) as forgotten:
             forgotten.execute("INSERT INTO other VALUES (1)")

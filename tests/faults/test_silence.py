@@ -1,4 +1,4 @@
-"""A change stream that stalls while the database answers otherwise: it is lost, and begun anew."""
+"""A change stream that stalls while the database answers otherwise: its connection is replaced, or it is begun anew."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,20 +28,22 @@ def title(service: RunningService) -> str:
 
 
 @pytest.mark.postgres
-def test_of_postgres(database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("slot", "streams", "lost"), [("permanent", 1, 0), ("temporary", 2, 1)])
+def test_of_postgres(database: Database, tmp_path: Path, slot: str, streams: int, lost: int) -> None:
     database.execute(*STORIES)
+    cdc = CDC | {"slot": slot}
     port = urlsplit(database.url).port
     assert port is not None
     with (
         running_proxy(port) as proxy,
-        running_service(tmp_path, through(database.url, proxy.port), VIEWS, cdc=CDC) as service,
+        running_service(tmp_path, through(database.url, proxy.port), VIEWS, cdc=cdc) as service,
     ):
         until(lambda: service.hits("story", id=1))
         assert len(proxy.stall(b"replication\0database")) == 1
         database.execute("UPDATE stories SET title = 'new' WHERE id = 1")
-        until(lambda: service.stats()["counters"]["streams"] == 2)
         until(lambda: title(service) == "new")
-        assert service.stats()["counters"]["streams_lost"] == 1
+        until(lambda: service.stats()["counters"]["streams"] == streams)
+        assert service.stats()["counters"]["streams_lost"] == lost
         assert "The change stream was silent for 2 s" in service.log.read_text()
 
 

@@ -14,6 +14,7 @@ from tests.fixtures.service import RunningService, alive, processes_of, running_
 pytestmark = pytest.mark.postgres
 
 STORY = "SELECT id, title FROM stories WHERE id = :id"
+SLOTS = "SELECT slot_name, active, temporary FROM pg_replication_slots WHERE database = current_database()"
 NOTE = "SELECT id, body FROM notes WHERE id = :id"
 
 
@@ -60,10 +61,25 @@ def test_the_stream_is_killed(service: RunningService, database: Database) -> No
     assert kill_backends(database, "backend_type = 'walsender'") == 1
     database.execute("UPDATE stories SET title = 'written meanwhile' WHERE id = 7")
     assert current(service, database, "story", id=7) == [{"id": 7, "title": "written meanwhile"}]
-    until(lambda: service.stats()["counters"]["streams"] == 2)
-    assert service.stats()["counters"]["streams_lost"] == 1
+    counters = service.stats()["counters"]
+    assert (counters["streams"], counters["streams_lost"], counters["streams_resumed"]) == (1, 0, 1)
     slots = database.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()")
     assert slots == [(1,)]
+
+
+def test_the_stream_of_a_temporary_slot_is_killed(database: Database, tmp_path: Path) -> None:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories VALUES (7, 'title 7')",
+    )
+    with running_service(tmp_path / "s", database.url, {"story": STORY}, cdc={"slot": "temporary"}) as service:
+        assert service.rows("story", id=7) == [{"id": 7, "title": "title 7"}]
+        assert kill_backends(database, "backend_type = 'walsender'") == 1
+        database.execute("UPDATE stories SET title = 'written meanwhile' WHERE id = 7")
+        assert current(service, database, "story", id=7) == [{"id": 7, "title": "written meanwhile"}]
+        until(lambda: service.stats()["counters"]["streams"] == 2)
+        assert service.stats()["counters"]["streams_lost"] == 1
 
 
 def test_lookup_connections_are_killed(service: RunningService, database: Database) -> None:
@@ -129,12 +145,17 @@ def test_a_used_column_goes(service: RunningService, database: Database) -> None
 
 def test_the_engine_process_is_killed(service: RunningService, database: Database) -> None:
     assert service.rows("story", id=7) == [{"id": 7, "title": "title 7"}]
+    before = database.query(SLOTS)
     os.kill(service.stats()["pid"], signal.SIGKILL)
     assert "hit" in service.read("story", id=7).headers["cache-status"]
     database.execute("UPDATE stories SET title = 'new' WHERE id = 7")
     assert current(service, database, "story", id=7) == [{"id": 7, "title": "new"}]
     metrics = service.call("GET", "/metrics").text
     assert 'upquery_process_restarts_total{process="engine"} 1.0' in metrics
+    # The killed process has left its slot, which the new one replaces.
+    assert database.query(SLOTS) == before
+    assert service.stop() == 0
+    assert database.query(SLOTS) == []
 
 
 def test_nothing_is_left_after_a_stop(service: RunningService) -> None:
@@ -150,7 +171,7 @@ def test_nothing_is_left_after_a_kill(service: RunningService, database: Databas
     service.stop(signal.SIGKILL)
     until(lambda: not any(map(alive, children)))
     assert list(service.run.iterdir()) == []
-    until(lambda: database.query("SELECT 1 FROM pg_replication_slots WHERE database = current_database()") == [])
+    until(lambda: database.query(SLOTS) == [])
 
 
 def test_interrupt_stops_all(service: RunningService) -> None:

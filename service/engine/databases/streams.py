@@ -4,6 +4,7 @@ The stream process needs only these: no pool, no lookups, no planner. Debezium's
 database and so need its lookups (`drivers`).
 """
 
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -37,7 +38,8 @@ def open_stream(settings: Settings) -> StreamOrigin:
 
 
 def slot_stream(settings: Settings) -> MakeStream:
-    """Returns change streams of temporary replication slots of PostgreSQL."""
+    """Returns change streams of replication slots of PostgreSQL."""
+    from cdc.postgres.slot import SlotOptions, slot_name
     from cdc.postgres.stream import PostgresStream
 
     upstream, cdc = settings.upstream, settings.cdc
@@ -47,7 +49,9 @@ def slot_stream(settings: Settings) -> MakeStream:
         url = connection_url(upstream.url, upstream_password(upstream))
 
     def make(layouts: Layouts) -> ChangeStream:
-        return PostgresStream(url, cdc.publication, layouts, cdc.transaction_rows, silence_s=cdc.silence_s)
+        name = slot_name(socket.gethostname(), settings.state.directory, url)
+        slot = SlotOptions(cdc.slot, name, int(cdc.slot_keep))
+        return PostgresStream(url, cdc.publication, layouts, cdc.transaction_rows, silence_s=cdc.silence_s, slot=slot)
 
     return make
 

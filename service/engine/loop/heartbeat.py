@@ -21,11 +21,14 @@ PERIOD_S = 1.0
 
 async def beat(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters) -> None:
     """Sends one heartbeat. Without the database nothing happens, and the age of answers grows."""
-    sent_ms = wall_ms()
+    sent_ms, resumed = wall_ms(), counters.streams_resumed
     try:
         found = await lookups.snapshot()
     except UpstreamError as error:
         log.warning("heartbeat failed", reason=error.detail)
+        return
+    if counters.streams_resumed != resumed:
+        # The database may have crashed since, and lost what the snapshot sees.
         return
     counters.heartbeats += 1
     ages.sent(sent_ms, found.bound)

@@ -102,6 +102,9 @@ class Hold:
             await self._moved.wait()
         if self._closed:
             raise HoldLost("the change stream was lost")
+        if any(batch.resumed for batch in self._held):
+            # The database may have crashed, and lost what the snapshot sees.
+            return False
         transactions = [t for batch in self._held for t in batch.transactions]
         seen = seen_prefix(transactions, snapshot)
         if seen is None or not self._sees_applied(snapshot):

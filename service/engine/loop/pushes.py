@@ -53,6 +53,10 @@ class Pushes:
         if position >= self._waited_for:
             self._moved.set()
 
+    def resumed(self) -> None:
+        """Forgets the target: if the database has crashed, its log may end before that. The next heartbeat sets one."""
+        self._target = self._applied
+
     async def close(self) -> None:
         """Cancels the task: the stream is lost."""
         if self._task is not None:

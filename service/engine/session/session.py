@@ -223,6 +223,7 @@ class Session:
             self._source,
             installer.following.layouts,
             dispatcher,
+            self._pushes,
             parts.counters,
             schema.noticed,
             schema.redefined,
@@ -231,7 +232,7 @@ class Session:
         feed = BatchFeed(apply)
         self.hold = Hold(feed, lambda: dispatcher.position, self._sees_applied)
         await _first_ended(
-            follow(self._source, dispatcher, parts.settings.engine.step_rows, feed, schema.passed),
+            follow(self._source, dispatcher, parts.settings.engine.step_rows, feed, schema.passed, schema.resumed),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing, parts.counters),
             parts.budget.keep(),
@@ -276,7 +277,7 @@ class Session:
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """Detaches the engine and closes the stream; a temporary slot is dropped with its connection."""
+        """Detaches the engine and closes the stream, which drops its slot."""
         self.parts.installer.dispatcher.stop()
         if self.hold is not None:
             self.hold.close()

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableLayout
 from cdc.stream import ChangeStream
-from dataflow.engine.events import Advance, Apply
+from dataflow.engine.events import Advance, Apply, StreamResumed
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.hold import BatchFeed
+from service.engine.loop.pushes import Pushes
 from service.engine.upstream import bridge
 from service.protocol.counters import Counters
 
@@ -24,11 +25,15 @@ async def follow(
     step_rows: int,
     feed: BatchFeed,
     on_altered: Callable[[tuple[int, int]], Awaitable[None]],
+    on_resumed: Callable[[], Awaitable[None]],
 ) -> None:
     """Runs until the stream is lost (raises `StreamLost`) or the engine has failed (returns). After a transaction that
-    altered the schema, `on_altered` completes before its batch is applied."""
+    altered the schema, `on_altered` completes before its batch is applied; after a broken connection, `on_resumed`
+    does."""
     while dispatcher.running:
         batch = await source.next_batch(step_rows)
+        if batch.resumed:
+            await on_resumed()
         if batch.altered is not None:
             await on_altered(batch.altered)
         feed.apply(batch)
@@ -39,6 +44,7 @@ def applying(
     source: ChangeStream,
     layouts: Mapping[str, TableLayout],
     dispatcher: Dispatcher,
+    pushes: Pushes,
     counters: Counters,
     on_schema: Callable[[SchemaNotice], None],
     on_redefined: Callable[[str], None],
@@ -50,6 +56,10 @@ def applying(
     def apply(batch: Batch) -> None:
         if not dispatcher.running:
             return
+        if batch.resumed:
+            counters.streams_resumed += 1
+            pushes.resumed()
+            dispatcher.step(StreamResumed())
         for notice in batch.schema:
             on_schema(notice)
         for name in batch.redefined:

@@ -12,6 +12,7 @@ Not here: the comparison and its consequences (`repair`).
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -52,12 +53,23 @@ class SchemaWatch:
 
     async def passed(self, altered: tuple[int, int]) -> None:
         """Returns once the catalog has been compared at a snapshot that sees this transaction (id, end)."""
-        backoff = Backoff(first_s=0.005, limit_s=PERIOD_S)
         # A transaction is in the stream before snapshots see it. One check suffices for all transactions that it sees.
-        while self._seen is None or not self._seen.sees(*altered):
+        if self._seen is None or not self._seen.sees(*altered):
+            await self._compare(lambda snapshot: snapshot.sees(*altered))
+
+    async def resumed(self) -> None:
+        """Returns once the catalog has been compared: if the database has crashed, changes of the schema that had been
+        seen may be gone."""
+        self._seen = None
+        await self._compare(lambda _: True)
+
+    async def _compare(self, suffices: Callable[[UpstreamSnapshot], bool]) -> None:
+        """Compares the catalog after a snapshot that suffices."""
+        backoff = Backoff(first_s=0.005, limit_s=PERIOD_S)
+        while True:
             try:
                 found = await self.upstream.lookups.snapshot()
-                if found.snapshot.sees(*altered):
+                if suffices(found.snapshot):
                     async with self.upstream.session() as session:
                         await self.repair.look(session)
                     self._seen = found.snapshot

@@ -4,8 +4,9 @@ from typing import Any, cast
 
 from cdc.change import Batch, CommittedTransaction, TableChange, TableLayout
 from cdc.stream import ChangeStream
-from dataflow.engine.events import Apply, Event
+from dataflow.engine.events import Apply, Event, StreamResumed
 from service.engine.loop.dispatcher import Dispatcher
+from service.engine.loop.pushes import Pushes
 from service.engine.session.stream import applying
 from service.protocol.counters import Counters
 
@@ -19,29 +20,48 @@ class Recorder:
 
     def __init__(self) -> None:
         self.steps: list[Event] = []
+        self.forgotten = False
 
     def step(self, event: Event) -> None:
         self.steps.append(event)
+
+    def resumed(self) -> None:
+        self.forgotten = True
 
     def acknowledge(self, position: int) -> None:
         assert position == 10
 
 
-def applied(layouts: dict[str, TableLayout], **changes: TableChange) -> dict[str, Any]:
-    recorder = Recorder()
+def applied_to(recorder: Recorder, layouts: dict[str, TableLayout], batch: Batch) -> Counters:
+    counters = Counters()
     apply = applying(
         cast(ChangeStream, recorder),
         layouts,
         cast(Dispatcher, recorder),
-        Counters(),
+        cast(Pushes, recorder),
+        counters,
         lambda _: None,
         lambda _: None,
         lambda _: None,
     )
-    apply(Batch([CommittedTransaction(1, 10, dict(changes))], 10))
+    apply(batch)
+    return counters
+
+
+def applied(layouts: dict[str, TableLayout], **changes: TableChange) -> dict[str, Any]:
+    recorder = Recorder()
+    applied_to(recorder, layouts, Batch([CommittedTransaction(1, 10, dict(changes))], 10))
     (step,) = recorder.steps
     assert isinstance(step, Apply)
     return {table: (d.removed, d.added, d.overflow) for table, d in step.transactions[0].tables.items()}
+
+
+def test_a_resumed_stream_drops_answers_before_its_transactions_are_applied() -> None:
+    recorder = Recorder()
+    counters = applied_to(recorder, {}, Batch([CommittedTransaction(1, 10, {})], 10, resumed=True))
+    assert [type(step) for step in recorder.steps] == [StreamResumed, Apply]
+    assert recorder.forgotten
+    assert counters.streams_resumed == 1
 
 
 def test_rows_of_a_layout_that_is_followed_no_more_are_not_read() -> None:

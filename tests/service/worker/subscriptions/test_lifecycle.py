@@ -104,11 +104,8 @@ def test_a_stream_that_is_lost_ends_all_topics(run: Callable[..., None], databas
     async def scenario(followed: Followed, worker: Worker) -> None:
         listeners = [await worker.listen("story", str(n)) for n in range(1, 4)]
         rebuilt = [await listener.until(lambda rebuilt: rebuilt.rows) for listener in listeners]
-        database.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND backend_type = 'walsender'",
-            "UPDATE stories SET title = 'written meanwhile'",
-        )
+        database.drop_slots()
+        database.execute("UPDATE stories SET title = 'written meanwhile'")
         for listener in listeners:
             await listener.until(lambda rebuilt: rebuilt.reason)
         await until(lambda: followed.runtime.streaming)
@@ -118,6 +115,23 @@ def test_a_stream_that_is_lost_ends_all_topics(run: Callable[..., None], databas
         listener = await again(worker, "story", "1")
         assert (await listener.until(lambda r: r.rows)).rows == [{"id": 1, "title": "written meanwhile"}]
         assert followed.runtime.subscribed.topics == 1
+
+    run(scenario)
+
+
+def test_topics_go_on_when_the_connection_of_the_stream_breaks(run: Callable[..., None], database: Database) -> None:
+    async def scenario(followed: Followed, worker: Worker) -> None:
+        listener = await worker.listen("story", "1")
+        await listener.until(lambda rebuilt: rebuilt.rows)
+        database.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND backend_type = 'walsender'",
+            "UPDATE stories SET title = 'written meanwhile'",
+        )
+        rebuilt = await listener.until(lambda r: r.rows and r.rows[0]["title"] == "written meanwhile")
+        assert (rebuilt.reason, listener.ended) == ("", False)
+        assert followed.runtime.counters.streams_resumed == 1
+        assert followed.runtime.counters.streams == 1
 
     run(scenario)
 
