@@ -164,6 +164,6 @@ MUTANTS: dict[Mutant, Focus | None] = {
     partial_images.implied_rows_of_a_lookup_stay: replace(CASCADING, upstreams=("postgres", "mariadb")),
     partial_images.implied_rows_of_a_load_stay: replace(LOADING, cascades=True),
     partial_images.implied_rows_are_not_stale: replace(CASCADING, views=("refreshed",)),
-    **dict.fromkeys(FAULT_MUTANTS, Focus(weights={"fault": 6})),
+    **dict.fromkeys(FAULT_MUTANTS, Focus(weights={"fault": 6, "resume": 0})),
     **dict.fromkeys(ABANDONMENT_MUTANTS, Focus(weights={"cancel": 8, "heartbeat": 12})),
 }
