@@ -20,6 +20,7 @@ COMMANDS = {
     "audit": ("service.command.audit", "audit"),
     "serve": ("service.command.serve", "serve"),
     "doctor": ("service.command.doctor", "doctor"),
+    "slots": ("service.command.slots", "slots_app"),
     "openapi": ("service.command.openapi", "openapi"),
     "view": ("service.command.views", "views_app"),
     "token": ("service.command.token", "token_app"),

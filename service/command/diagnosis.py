@@ -52,6 +52,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
         async with upstream.session() as session:
             found.findings += await session.check_server()
             found.findings += transport_findings(settings, await session.encryption())
+            found.findings += await session.check_slots()
             await _marks(session, found, fix=fix)
             if settings.shard.of > 1:
                 found.findings += await session.check_streams(settings.shard.of)

@@ -42,11 +42,7 @@ def slot_stream(settings: Settings) -> MakeStream:
     from cdc.postgres.slot import SlotOptions, slot_name
     from cdc.postgres.stream import PostgresStream
 
-    upstream, cdc = settings.upstream, settings.cdc
-    if cdc.url:
-        url = connection_url(cdc.url, replication_password(cdc, upstream))
-    else:
-        url = connection_url(upstream.url, upstream_password(upstream))
+    cdc, url = settings.cdc, replication_url(settings)
 
     def make(layouts: Layouts) -> ChangeStream:
         name = slot_name(socket.gethostname(), settings.state.directory, url)
@@ -54,6 +50,14 @@ def slot_stream(settings: Settings) -> MakeStream:
         return PostgresStream(url, cdc.publication, layouts, cdc.transaction_rows, silence_s=cdc.silence_s, slot=slot)
 
     return make
+
+
+def replication_url(settings: Settings) -> str:
+    """Returns PostgreSQL's connection string of the login for the change stream. Raises `SettingsError`."""
+    upstream, cdc = settings.upstream, settings.cdc
+    if cdc.url:
+        return connection_url(cdc.url, replication_password(cdc, upstream))
+    return connection_url(upstream.url, upstream_password(upstream))
 
 
 def binlog_stream(settings: Settings) -> MakeStream:

@@ -78,6 +78,10 @@ class UpstreamSession(Protocol):
         """Returns findings if fewer change streams are available than needed: one for each shard."""
         ...
 
+    async def check_slots(self) -> list[Finding]:
+        """Returns warnings about what the database keeps for change streams."""
+        ...
+
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Returns findings about these tables: whether they can be read and followed."""
         ...

@@ -23,6 +23,7 @@ from service.engine.databases.postgres.identities import load_figures, load_iden
 from service.engine.databases.postgres.lookups import PostgresLookups
 from service.engine.databases.postgres.named_snapshot import PostgresHolder
 from service.engine.databases.postgres.publication import ensure_published
+from service.engine.databases.postgres.slots import slot_findings
 from service.engine.upstream.identities import RowFigures, TableIdentity
 from service.engine.upstream.named_snapshot import NamedSnapshots
 from service.engine.upstream.results import AnswerPart, Described, Finding, SchemaToken
@@ -78,6 +79,9 @@ class PostgresSession:
 
     async def check_streams(self, streams: int) -> list[Finding]:
         return [] if self.capture is not None else await checks.check_streams(self.connection, streams)
+
+    async def check_slots(self) -> list[Finding]:
+        return [] if self.capture is not None else await slot_findings(self.connection)
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Returns findings about tables, except that a table is not published yet, since it can be followed."""
