@@ -1,0 +1,184 @@
+"""A service whose stream's connection breaks under writes: nothing is evicted, and every key is right afterwards."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.fixtures.postgres import Database, discard_server, start_server
+from tests.fixtures.service import RunningService, running_service, until
+
+pytestmark = pytest.mark.postgres
+
+KEYS = range(1, 31)
+VIEWS = {
+    "story": "SELECT id, title FROM stories WHERE id = :id",
+    "votes": "SELECT story, count(*) AS votes FROM votes WHERE story = :story GROUP BY story",
+}
+
+
+@pytest.fixture
+def own() -> Iterator[Database]:
+    """A server that can be crashed. It loses what is not flushed, if only its processes are killed, since its writer
+    is slow."""
+    server = start_server({"wal_writer_delay": "10s", "wal_writer_flush_after": "0"})
+    try:
+        database = Database("postgres", server.url, server)
+        database.execute(
+            "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+            "CREATE TABLE votes (id serial PRIMARY KEY, story int NOT NULL)",
+            "ALTER TABLE stories REPLICA IDENTITY FULL",
+            "ALTER TABLE votes REPLICA IDENTITY FULL",
+            f"INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, {KEYS[-1]}) i",
+            f"INSERT INTO votes (story) SELECT 1 + i % {KEYS[-1]} FROM generate_series(1, 200) i",
+        )
+        yield database
+    finally:
+        discard_server(server)
+
+
+@contextmanager
+def writing(database: Database, *, synchronous: bool) -> Iterator[Callable[[], int]]:
+    """Writes without end, whether the server is there or not; yields a counter of commits."""
+    ended, commits = threading.Event(), [0]
+
+    def write() -> None:
+        while not ended.is_set():
+            try:
+                with psycopg.connect(database.url, autocommit=True) as connection:
+                    connection.execute(f"SET synchronous_commit = {'on' if synchronous else 'off'}")
+                    while not ended.is_set():
+                        key = 1 + commits[0] % len(KEYS)
+                        connection.execute("UPDATE stories SET title = title || '.' WHERE id = %s", [key])
+                        connection.execute("INSERT INTO votes (story) VALUES (%s)", [key])
+                        commits[0] += 1
+            except psycopg.Error:
+                continue
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield lambda: commits[0]
+    finally:
+        ended.set()
+        thread.join()
+
+
+def warm(service: RunningService) -> None:
+    for key in KEYS:
+        until(lambda key=key: service.hits("story", id=key) and service.hits("votes", story=key))
+
+
+def compare(service: RunningService, database: Database) -> None:
+    """Every key is a hit, and has the database's rows at a version that has all that is committed."""
+    database.execute("INSERT INTO votes (story) VALUES (0)")
+    ((position,),) = database.query("SELECT pg_current_wal_insert_lsn()::text")
+    headers = {"Upquery-Min-Version": position, "Prefer": "wait=30"}
+    titles = dict(database.query("SELECT id, title FROM stories"))
+    votes = dict(database.query("SELECT story, count(*) FROM votes GROUP BY story"))
+    until(lambda: service.read("story", headers, id=1).status_code == 200)
+    for key in KEYS:
+        assert service.hits("story", id=key)
+        assert service.hits("votes", story=key)
+        assert service.read("story", headers, id=key).json()["rows"] == [{"id": key, "title": titles[key]}]
+        assert service.read("votes", headers, story=key).json()["rows"] == [{"story": key, "votes": votes[key]}]
+
+
+def resumptions(service: RunningService) -> int:
+    return int(service.stats()["counters"]["streams_resumed"])
+
+
+def walsender(database: Database) -> int | None:
+    """Process of the slot, once there is one."""
+    try:
+        found = database.query("SELECT active_pid FROM pg_replication_slots WHERE active")
+    except psycopg.OperationalError:
+        return None
+    return int(found[0][0]) if found else None
+
+
+def terminate(database: Database) -> None:
+    database.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")
+
+
+def kill(database: Database) -> None:
+    """Kill a process of the server, which ends all others and recovers."""
+    os.kill(until(lambda: walsender(database)), signal.SIGKILL)
+
+
+def crash(database: Database) -> None:
+    database.server.stop("immediate")
+    database.server.start()
+
+
+def restart(database: Database) -> None:
+    database.server.stop("fast")
+    database.server.start()
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+@pytest.mark.parametrize("fail", [terminate, kill, crash, restart])
+def test_nothing_is_evicted(own: Database, tmp_path: Path, fail: Callable[[Database], None], synchronous: bool) -> None:
+    with running_service(tmp_path / "service", own.url, VIEWS) as service:
+        warm(service)
+        before = service.stats()["counters"]["leaf_evictions"]
+        with writing(own, synchronous=synchronous) as commits:
+            for round_ in range(1, 4):
+                seen = commits()
+                until(lambda seen=seen: commits() > seen + 20)
+                fail(own)
+                until(lambda round_=round_: resumptions(service) >= round_)
+        until(lambda: walsender(own))
+        compare(service, own)
+        counters = service.stats()["counters"]
+        assert (counters["streams"], counters["streams_lost"]) == (1, 0)
+        assert counters["leaf_evictions"] == before
+
+
+def test_misses_around_crashes(own: Database, tmp_path: Path) -> None:
+    """Keys are filled while the server crashes again and again, by lookups that see what is not flushed."""
+    with running_service(tmp_path / "service", own.url, VIEWS) as service:
+        with writing(own, synchronous=False) as commits:
+            for round_ in range(3):
+                seen = commits()
+                until(lambda seen=seen: commits() > seen + 5)
+                for key in KEYS[10 * round_ : 10 * round_ + 10]:
+                    service.read("story", {"Prefer": "wait=0"}, id=key)
+                    service.read("votes", {"Prefer": "wait=0"}, story=key)
+                kill(own)
+                until(lambda round_=round_: resumptions(service) > round_)
+        until(lambda: walsender(own))
+        warm(service)
+        compare(service, own)
+        assert service.stats()["counters"]["streams"] == 1
+
+
+def test_a_dropped_slot_begins_anew(own: Database, tmp_path: Path) -> None:
+    with running_service(tmp_path / "service", own.url, VIEWS) as service:
+        warm(service)
+        with writing(own, synchronous=True):
+            own.drop_slots()
+            until(lambda: service.stats()["counters"]["streams"] == 2)
+        until(lambda: walsender(own))
+        warm(service)
+        compare(service, own)
+        assert "was dropped. The stream begins anew" in service.log.read_text()
+
+
+def test_several_engines_share_the_slot(own: Database, tmp_path: Path) -> None:
+    """The stream process resumes, and all engines hear of it."""
+    with running_service(tmp_path / "service", own.url, VIEWS, engine={"shards": 2}) as service:
+        warm(service)
+        with writing(own, synchronous=False) as commits:
+            seen = commits()
+            until(lambda: commits() > seen + 20)
+            kill(own)
+            until(lambda: "the change stream continues from the slot" in service.log.read_text())
+        until(lambda: walsender(own))
+        compare(service, own)
+        assert "change stream lost" not in service.log.read_text()
