@@ -22,9 +22,8 @@ SELECT w.name
 FROM pg_catalog.pg_publication p, unnest(%s::text[]) AS w (name)
      LEFT JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name)
 WHERE p.pubname = %s AND NOT CASE WHEN c.relkind = 'p' THEN {partitioned} ELSE EXISTS (
-    SELECT FROM pg_catalog.pg_publication_tables t
-    WHERE t.pubname = p.pubname
-      AND c.oid = pg_catalog.to_regclass(pg_catalog.format('%%I.%%I', t.schemaname, t.tablename))) END
+    SELECT FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname
+    WHERE t.pubname = p.pubname AND (c.relnamespace, c.relname) = (n.oid, t.tablename)) END
 ORDER BY 1
 """
 
