@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.fixtures.postgres import Database, discard_server, start_server
-from tests.fixtures.service import RunningService, running_service, until
+from tests.fixtures.service import PATIENT, RunningService, running_service, until
 
 pytestmark = pytest.mark.postgres
 
@@ -24,9 +25,8 @@ VIEWS = {
 
 @pytest.fixture
 def own() -> Iterator[Database]:
-    """A server that can be crashed. It loses what is not flushed, if only its processes are killed, since its writer
-    is slow."""
-    server = start_server({"wal_writer_delay": "10s", "wal_writer_flush_after": "0"})
+    """A server that can be crashed. It loses what it has not flushed, which it does seldom."""
+    server = start_server({"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "bgwriter_lru_maxpages": "0"})
     try:
         database = Database("postgres", server.url, server)
         database.execute(
@@ -156,6 +156,35 @@ def test_misses_around_crashes(own: Database, tmp_path: Path) -> None:
         warm(service)
         compare(service, own)
         assert service.stats()["counters"]["streams"] == 1
+
+
+def test_rows_that_a_crash_undoes_are_not_stored(own: Database, tmp_path: Path) -> None:
+    """A read waits for the position of a commit that is never flushed. Other commits pass that position."""
+    own.execute(
+        "CREATE ROLE app LOGIN REPLICATION",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO app",
+        "CREATE PUBLICATION upquery FOR TABLE stories, votes",
+        # A message of the service would flush the commit.
+        "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text, boolean) FROM PUBLIC"
+        if own.version >= 17
+        else "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text) FROM PUBLIC",
+    )
+    url = own.url.replace("postgres@", "app@")
+    with running_service(tmp_path / "service", url, VIEWS) as service, ThreadPoolExecutor(1) as reader:
+        until(lambda: [own.execute("INSERT INTO votes (story) VALUES (0)"), service.hits("story", id=1)][1])
+        ((writer,),) = own.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
+        os.kill(writer, signal.SIGSTOP)
+        own.execute("SET synchronous_commit = off; UPDATE stories SET title = 'undone' WHERE id = 2")
+        before = service.stats()["counters"]["lookups"]
+        answer = reader.submit(service.read, "story", PATIENT, id=2)
+        until(lambda: service.stats()["counters"]["lookups"] > before)
+        os.kill(writer, signal.SIGKILL)
+        until(lambda: resumptions(service) == 1)
+        assert own.query("SELECT title FROM stories WHERE id = 2") == [("title 2",)]
+        own.execute("SELECT pg_logical_emit_message(true, 'test', repeat('x', 100000))")
+        assert answer.result().json()["rows"] == [{"id": 2, "title": "title 2"}]
+        until(lambda: [own.execute("INSERT INTO votes (story) VALUES (0)"), service.hits("story", id=2)][1])
+        assert service.rows("story", id=2) == [{"id": 2, "title": "title 2"}]
 
 
 def test_a_dropped_slot_begins_anew(own: Database, tmp_path: Path) -> None:
