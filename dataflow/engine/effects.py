@@ -81,6 +81,22 @@ class LeafLoaded:
 
 
 @dataclass(frozen=True, slots=True)
+class LeafForget:
+    """All keys of the view are holes again, whatever was stored of them."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class LeafRestored:
+    """The view is covered as another engine covered its view `former`: take over what was stored of that. Keys that
+    are not covered after all are evicted by later effects."""
+
+    view: ViewId
+    former: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeafDrop:
     """The view has gone."""
 
@@ -154,7 +170,9 @@ class ViewStatus:
     reason: str | None = None
 
 
-LeafEffect = LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafLoaded | LeafDrop
+LeafEffect = (
+    LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafLoaded | LeafForget | LeafDrop
+)
 Effect = (
     Lookup
     | CancelLookup
@@ -168,4 +186,5 @@ Effect = (
     | AnswerRefresh
     | FailRead
     | ViewStatus
+    | LeafRestored
 )

@@ -8,13 +8,15 @@ lookups current, `evictions` forget.
 for flights that exist.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 from dataflow.engine import events, invariants
 from dataflow.engine.abandonment import Abandonment
 from dataflow.engine.backfills import Backfills, LoadState
 from dataflow.engine.budget import Budget
+from dataflow.engine.checkpoint import chunks
+from dataflow.engine.chunks import Chunk
 from dataflow.engine.context import Context
 from dataflow.engine.demands import Demands
 from dataflow.engine.derivations import Derivations
@@ -35,6 +37,7 @@ from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.ranking import LeafKey, Ranking
 from dataflow.engine.redo_log import MemoryLog, RedoLog
 from dataflow.engine.refills import Refills
+from dataflow.engine.restoration import Restoration
 from dataflow.engine.ring import Ring
 from dataflow.engine.staging import Staging
 from dataflow.engine.uncertain_visibility import UncertainVisibility
@@ -103,6 +106,9 @@ class Engine:
         self._refills = Refills(context, self._upqueries, self.graph, self._demands.attempt)
         self._budget = Budget(context, self.graph, self._ranking, self._evictions, self._upqueries, self.refreshes)
         self._abandonment = Abandonment(context, self._flights, self._upqueries, self.refreshes)
+        #: Until a `Restored`: views that are kept whole do not begin to load. The state is taken once there is a chunk.
+        self._restoring = False
+        self._restoration: Restoration | None = None
         self._heartbeats = 0
         self._handlers = self._handling()
 
@@ -111,6 +117,8 @@ class Engine:
         return {
             events.StreamStarted: self._stream_started,
             events.StreamResumed: lambda _: self._stream_resumed(),
+            events.Restore: self._restore,
+            events.Restored: lambda _: self._restored(),
             events.Apply: self._apply,
             events.Advance: lambda event: self._reach(event.position),
             events.SnapshotTaken: self._snapshot_taken,
@@ -161,6 +169,7 @@ class Engine:
 
     def _stream_started(self, event: events.StreamStarted) -> None:
         """Evicts everything, which belongs to another stream, and issues lookups again."""
+        self._restoring, self._restoration = event.restoring, None
         for node in self.graph.stored():
             self._evictions.evict_all(node)
         self.ring.clear()
@@ -177,6 +186,21 @@ class Engine:
         self._lookup_results.resume()
         self.refreshes.resume()
         self._forwards.resume()
+
+    def _restore(self, event: events.Restore) -> None:
+        if self._restoration is None:
+            self._restoration = Restoration(self._context, self.graph, self._ranking, event.changed)
+        self._restoration.take(event.chunk)
+
+    def _restored(self) -> None:
+        """Ends the restoration: what is kept whole and is not there begins to load."""
+        restoration, self._restoration = self._restoration, None
+        self._restoring = False
+        if restoration is not None:
+            restoration.finish()
+        for leaf in self.graph.leaves.values():
+            if leaf.full and not leaf.loaded and not leaf.stopped:
+                self._demands.attempt(Demand([Want(leaf, ())]))
 
     def _apply(self, event: events.Apply) -> None:
         for transactions in between(event.transactions):
@@ -307,7 +331,7 @@ class Engine:
     def _install_view(self, event: events.InstallView) -> None:
         leaf = self.graph.install(event.id, event.view, event.whole, event.limits)
         self._context.emit(ViewStatus(event.id, "building" if leaf.full else "ready"))
-        if leaf.full:
+        if leaf.full and not self._restoring:
             self._demands.attempt(Demand([Want(leaf, ())]))
 
     def _drop_view(self, event: events.DropView) -> None:
@@ -332,6 +356,10 @@ class Engine:
         self.refreshes.break_views(event.table, event.reason)
 
     # Looking in
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yields the state at `applied`, for a `Restore` of another engine each. No step may be taken meanwhile."""
+        return chunks(self.graph, self._ranking)
 
     def state_bytes(self) -> int:
         """About what the engine's state takes: nodes, what is under way, the ring and the policy. The leaf store counts

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dataflow.engine.chunks import Chunk
 from dataflow.engine.key_sizes import UNLIMITED, KeyLimits
 from dataflow.plan.nodes import View
 from dataflow.plan.parts import START, Cut, Interval
@@ -59,6 +60,22 @@ class StreamStarted:
 
     position: Position
     snapshot: Snapshot
+    #: `Restore` events follow the installation of views, and a `Restored` before any other event.
+    restoring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """The next chunk of the state that another engine had at the stream's position. `changed`: tables that are not what
+    that engine took them for; the same for all chunks."""
+
+    chunk: Chunk
+    changed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """All chunks have been taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +371,8 @@ class SchemaChanged:
 Event = (
     StreamStarted
     | StreamResumed
+    | Restore
+    | Restored
     | Apply
     | Advance
     | SnapshotTaken

@@ -1,4 +1,4 @@
-"""Asserts the engine's invariants; only tests call it."""
+"""The engine's invariants: assertions for tests, and whether a restored key is supported (`restoration`)."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from dataflow.engine.nodes import InnerNode, Merge, OperatorNode, RouteUse, Stor
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.ops.block import where
-from dataflow.state.intervals import OrderedCover, OrderedCoverage
+from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.types import Key, Row
 
 
@@ -21,18 +21,32 @@ def check_graph(graph: Graph) -> None:
             node.materialization.check()
         if isinstance(node, OperatorNode):
             node.operator.check()
-        for cover, use in node.uses.items():
-            for key in node.coverages().get(cover, ()):
-                if not isinstance(node, Leaf) or not _supported_in_part(node, key):
-                    _check_route(node, use, key)
-        for merge in node.merges.values():
-            for key in node.coverages().get(merge.columns, ()):
-                _check_merge(node, merge, key)
+        for cover, coverage in node.coverages().items():
+            for key in coverage:
+                _check_key(node, cover, key)
         if node.measure() < 0:
             raise InvariantViolation(f"node {node.id} takes {node.state_bytes()} bytes")
         for target in [d.use.target for d in node.dependents] + [merge.target for merge in node.merged_by]:
             if target.id not in graph.by_id:
                 raise InvariantViolation(f"node {node.id} has a dependent that has gone")
+
+
+def is_supported(node: Stored, cover: Cover, key: Key) -> bool:
+    """Return whether every key that a covered key's route reads is covered."""
+    try:
+        _check_key(node, cover, key)
+    except InvariantViolation:
+        return False
+    return True
+
+
+def _check_key(node: Stored, cover: Cover, key: Key) -> None:
+    use = node.uses.get(cover)
+    if use is not None and not (isinstance(node, Leaf) and _supported_in_part(node, key)):
+        _check_route(node, use, key)
+    for merge in node.merges.values():
+        if merge.columns == cover:
+            _check_merge(node, merge, key)
 
 
 def _supported_in_part(leaf: Leaf, key: Key) -> bool:
@@ -73,7 +87,12 @@ def _check_merge(node: Stored, merge: Merge, key: Key) -> None:
 
 
 def _check_route(node: Stored, use: RouteUse, key: Key) -> None:
-    """I3: along the route, for each combination of known rows bound so far, the next lookup key is covered."""
+    """I3: along the route, for each combination of known rows bound so far, the next lookup key is covered. Inputs of a
+    full route are covered whole."""
+    if use.route.full:
+        for position in range(len(use.covers)):
+            _check_covered(node, use, position, ())
+        return
     part = use.driving_key(key)
     _check_covered(node, use, 0, part)
     _check_steps(node, use, use.block.join.known(use.route.driver, use.route.driver_columns, part))

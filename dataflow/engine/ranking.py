@@ -9,13 +9,13 @@ size noted in a view's coverage is about what the key's rows take.
 Not here: what goes along with a key (`budget`), what is filled again (`refills`), policies (`dataflow.eviction`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from dataflow.engine.counts import NodeCounts
 from dataflow.engine.key_sizes import KeySizes
 from dataflow.errors import InvariantViolation
-from dataflow.eviction.policy import Policy
+from dataflow.eviction.policy import Policy, Standing
 from dataflow.sizing import rows_bytes, sampled_bytes
 from dataflow.state.coverage import Coverage
 from dataflow.types import Delta, Key, Row, ViewId
@@ -137,6 +137,21 @@ class Ranking:
         """Counts reads of keys."""
         for view_id, key, times in keys:
             self._policy.touch((view_id, key), times)
+
+    def standings(self) -> Iterator[tuple[LeafKey, Standing]]:
+        """All keys with their standing."""
+        return self._policy.standings()
+
+    def restore(self, view: Ranked, key: Key, standing: Standing) -> None:
+        """A covered key has the standing that it had in another engine."""
+        if not view.full and key not in view.pins:
+            self._policy.restore((view.view_id, key), standing)
+
+    def restored(self, view: Ranked) -> None:
+        """All keys of the view are there; those without a standing get one."""
+        for key in view.coverage:
+            if (view.view_id, key) not in self._policy:
+                self._rank(view, key, view.refill_cost)
 
     def victim(self) -> LeafKey | None:
         """The key to forget first; None if there is none."""

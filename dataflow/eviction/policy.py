@@ -8,13 +8,17 @@ Not here: how much to evict and when (`service.engine.loop.memory_budget`), what
 (`engine.budget`).
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 
 #: Bytes of remembering an evicted item (`tests.dataflow.eviction.test_sizes` measures).
 GHOST_BYTES = 180
+
+
+#: Weight, cost and counted reads of an item, and whether it has proved itself.
+Standing = tuple[int, float, float, bool]
 
 
 class Policy(Protocol[Item]):
@@ -40,6 +44,14 @@ class Policy(Protocol[Item]):
         """Return whether `item` was read recently since it was filled, so that it should be filled again at once if it
         is lost. At most as many such fills are useless as there are reads. To be called before `forget`; an absent item
         is not hot."""
+        ...
+
+    def standings(self) -> Iterator[tuple[Item, Standing]]:
+        """All items with their standing, in an order in which `restore` puts them in their places."""
+        ...
+
+    def restore(self, item: Item, standing: Standing) -> None:
+        """Add an item with the standing that it had in another policy of this kind."""
         ...
 
     def state_bytes(self) -> int:

@@ -20,9 +20,10 @@ over small; ghost weighs no more than what is in memory, and has no more entries
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Generic
 
-from dataflow.eviction.policy import GHOST_BYTES, Item
+from dataflow.eviction.policy import GHOST_BYTES, Item, Standing
 
 #: Small's part of all bytes. The paper has a tenth; but reads are reported up to a second late, and a new item must be
 #: in memory still then: with a fifth, a shifting working set gains a point, and a steady one loses half of one.
@@ -106,6 +107,18 @@ class S3Fifo(Generic[Item]):
     def is_hot(self, item: Item) -> bool:
         entry = self._entry(item)
         return entry is not None and entry.reads > 0
+
+    def standings(self) -> Iterator[tuple[Item, Standing]]:
+        for queue in (self._main, self._small):
+            for item, entry in queue.items():
+                yield item, (entry.weight, entry.cost, entry.reads, entry.in_main)
+
+    def restore(self, item: Item, standing: Standing) -> None:
+        weight, cost, reads, in_main = standing
+        entry = _Entry(0, 0.0, in_main)
+        (self._main if in_main else self._small)[item] = entry
+        self._count(entry, weight, cost)
+        entry.weight, entry.cost, entry.reads = weight, cost, reads
 
     def state_bytes(self) -> int:
         return len(self) * _ENTRY_BYTES + len(self._ghost) * GHOST_BYTES

@@ -8,13 +8,15 @@ aggregate without GROUP BY keeps an empty group for every covered key of all gro
 Not here: what a call remembers (`aggregate_state`), coverage and eviction (`state.materialization`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from sys import getsizeof
+from typing import Any
 
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate_accumulator import Accumulator
 from dataflow.ops.aggregate_call import CompiledCall
+from dataflow.ops.aggregate_records import record_of, restore
 from dataflow.plan.nodes import Aggregate, column_types
 from dataflow.schema import SqlType
 from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES, row_bytes, tuple_bytes
@@ -295,6 +297,31 @@ class Grouping:
             if self._has_texts:
                 group.count_text(values, number)
         return touched
+
+    # Checkpoints
+
+    def records(self) -> Iterator[tuple[Any, ...]]:
+        """The groups as plain values, with the rows that they give."""
+        for group in self.groups.values():
+            accumulators = tuple(map(record_of, group.accumulators))
+            yield group.values, group.texts, group.rows, group.row, accumulators
+
+    def restore(self, records: Iterable[tuple[Any, ...]]) -> None:
+        """Knows those of another one's groups that are under covered keys. InvariantViolation if one of them gives
+        another row than it did."""
+        for values, texts, rows, row, accumulators in records:
+            if row is None or not self.materialization.is_known(row):
+                continue
+            group = self._new(values)
+            group.texts, group.rows, group.row = texts, rows, row
+            for accumulator, record in zip(group.accumulators, accumulators, strict=True):
+                restore(accumulator, record)
+            key = self._key_of_output(values)
+            if group.output() != row or key in self.groups:
+                raise InvariantViolation(f"group {key} gave {row}, its state gives {group.output()}")
+            self.groups[key] = group
+            self._grown += group.measure()
+            self.materialization.insert(row)
 
     def evict(self, columns: Columns, key: Key) -> None:
         """Makes `key` a hole and forgets its groups that no other covered key holds."""

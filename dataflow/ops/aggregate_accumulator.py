@@ -14,6 +14,11 @@ class Accumulator(Protocol):
     """One aggregate's state for one group."""
 
     @property
+    def recorded(self) -> tuple[str, ...]:
+        """The attributes that its state consists of, as `aggregate_records` writes them; others follow from these."""
+        ...
+
+    @property
     def width(self) -> int:
         """How many partial columns it has in a state row."""
         ...

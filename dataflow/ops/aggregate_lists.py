@@ -40,6 +40,7 @@ class ValueList:
     """The rows of one group's list."""
 
     __slots__ = ("_changed", "_kind", "_result", "_row_bytes", "_sorted", "rows")
+    recorded = ("rows", "_row_bytes")
     grows = True
 
     def __init__(self, kind: "ListKind") -> None:
@@ -79,6 +80,10 @@ class ValueList:
             insort(ordered, entry, key=_place)
         else:
             del ordered[bisect_left(ordered, entry[0], key=_place)]
+
+    def outdated(self) -> None:
+        """The rows were replaced by others: the list is made anew when it is asked for."""
+        self._sorted, self._changed = None, True
 
     def merge(self, partial: Sequence[Value]) -> None:
         if count := int(partial[-1] or 0):

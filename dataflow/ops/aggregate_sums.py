@@ -44,6 +44,7 @@ class CountRows:
     """COUNT(*)."""
 
     __slots__ = ("count",)
+    recorded: tuple[str, ...] = ("count",)
     width = 1
     grows = False
 
@@ -83,6 +84,7 @@ class IntegerSum:
     """SUM of an integer type."""
 
     __slots__ = ("count", "sum")
+    recorded: tuple[str, ...] = ("count", "sum")
     width = 2
     grows = False
 
@@ -145,6 +147,7 @@ class NumericSum:
     """SUM of numeric: sums by scale, and counts of NaN and the infinities."""
 
     __slots__ = ("by_scale", "special")
+    recorded: tuple[str, ...] = ("by_scale", "special")
     width = 3
     grows = False
 
@@ -212,6 +215,7 @@ class FloatSum:
     """SUM of a float: exactly, in units of 2**-1074; NaN and the infinities are counted."""
 
     __slots__ = ("count", "negative_zeros", "special", "units")
+    recorded: tuple[str, ...] = ("count", "negative_zeros", "special", "units")
     width = 2
     grows = False
 
@@ -330,6 +334,7 @@ class IntervalSum:
     """
 
     __slots__ = ("_above", "_below", "count", "special")
+    recorded: tuple[str, ...] = ("_above", "_below", "count", "special")
     width = 2
     grows = False
 
@@ -395,6 +400,7 @@ class Truths:
     """BOOL_AND and BOOL_OR: how many are TRUE and how many FALSE."""
 
     __slots__ = ("_all", "false", "true")
+    recorded: tuple[str, ...] = ("false", "true")
     width = 2
     grows = False
 

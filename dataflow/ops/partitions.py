@@ -6,7 +6,7 @@ partition columns. The materialization holds the output rows of all partitions.
 Not here: what becomes of one partition's rows (`window`, `top_k`), coverage and eviction (`state.materialization`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
@@ -219,6 +219,25 @@ class Partitioned:
             if partition is None:
                 partition = partitions[key] = self._new()
             partition.add(row, sign)
+
+    def input_rows(self) -> Iterator[tuple[Row, int]]:
+        """The input rows of all partitions, with their multiplicities."""
+        for partition in self.partitions.values():
+            yield from partition.rows.items()
+
+    def restore(self, rows: Iterable[tuple[Row, int]]) -> None:
+        """Adds those of another one's input rows that are under covered keys, without their output rows."""
+        for row, times in rows:
+            key = self._key_of(row)
+            partition = self.partitions.get(key) or self._known_partition(key, row)
+            if partition is not None:
+                partition.add(row, times)
+                self._row_count += times
+                self._row_bytes += self._bytes_of((row,))
+
+    def publish_restored(self) -> None:
+        """Brings the output rows of all partitions up to date."""
+        self._publish(dict(self.partitions))
 
     def evict(self, columns: Columns, key: Key) -> None:
         """Makes `key` a hole and forgets its partitions that no other covered key holds."""

@@ -4,9 +4,10 @@
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Generic
 
-from dataflow.eviction.policy import Item
+from dataflow.eviction.policy import Item, Standing
 
 #: Items looked at for a victim; if all of them were read, the next one goes all the same.
 _LOOKS = 64
@@ -39,6 +40,15 @@ class Clock(Generic[Item]):
 
     def is_hot(self, item: Item) -> bool:
         return self._ring.get(item, False)
+
+    def standings(self) -> Iterator[tuple[Item, Standing]]:
+        for item, read in self._ring.items():
+            yield item, (0, 0.0, float(read), False)
+
+    def restore(self, item: Item, standing: Standing) -> None:
+        self.fill(item, *standing[:2])
+        if standing[2]:
+            self.touch(item)
 
     def state_bytes(self) -> int:
         return len(self._ring) * _ENTRY_BYTES

@@ -4,9 +4,10 @@
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Generic
 
-from dataflow.eviction.policy import Item
+from dataflow.eviction.policy import Item, Standing
 
 _ENTRY_BYTES = 125
 
@@ -36,6 +37,15 @@ class Lru(Generic[Item]):
         """Read, and among the latest reads, as many as there are items."""
         last = self._items.get(item, 0)
         return last > 0 and self._reads - last < len(self._items)
+
+    def standings(self) -> Iterator[tuple[Item, Standing]]:
+        for item, read in self._items.items():
+            yield item, (0, 0.0, float(read), False)
+
+    def restore(self, item: Item, standing: Standing) -> None:
+        self.fill(item, *standing[:2])
+        if standing[2]:
+            self.touch(item)
 
     def state_bytes(self) -> int:
         return len(self._items) * _ENTRY_BYTES

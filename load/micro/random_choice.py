@@ -5,9 +5,10 @@ The numbers are SplitMix64's (Steele et al., OOPSLA 2014) from a fixed seed: the
 *State*: items in a list, and where in it each is. *Not here*: the interface (`policy`).
 """
 
+from collections.abc import Iterator
 from typing import Generic
 
-from dataflow.eviction.policy import Item
+from dataflow.eviction.policy import Item, Standing
 
 _WORD = (1 << 64) - 1
 _ENTRY_BYTES = 90
@@ -46,6 +47,13 @@ class RandomChoice(Generic[Item]):
     def is_hot(self, item: Item) -> bool:  # noqa: ARG002 (the interface)
         """Never: reads are not counted."""
         return False
+
+    def standings(self) -> Iterator[tuple[Item, Standing]]:
+        for item in self._items:
+            yield item, (0, 0.0, 0.0, False)
+
+    def restore(self, item: Item, standing: Standing) -> None:
+        self.fill(item, *standing[:2])
 
     def state_bytes(self) -> int:
         return len(self._items) * _ENTRY_BYTES

@@ -11,6 +11,7 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafForget,
     LeafLoaded,
     ViewStatus,
 )
@@ -119,6 +120,8 @@ class LeafModel:
             if not leaf.full or leaf.ready:
                 raise WrongEffectError(f"{effect}, which was not being written")
             self.loaded.add(effect.view)
+        elif isinstance(effect, LeafForget):
+            self.views[effect.view] = LeafView()
         elif isinstance(effect, LeafDrop):
             del self.views[effect.view]
 

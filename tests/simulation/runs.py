@@ -117,6 +117,10 @@ PROOFS = (
     "refresh_unawaited",
     "resumed",
     "undone",
+    "restored_keys",
+    "restored_rows",
+    "restored_unsupported",
+    "restored_damaged",
 )
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -204,6 +208,7 @@ def configure(seed: int) -> Configuration:
     if partly and identities.random() < 0.5:
         views += identities.sample(BY_IDENTITY, 2)
     weights["fault"] = faults.choice((0, 0, 0.5, 3))
+    weights["checkpoint"] = Random(f"warm {seed}").choice((0, 0, 0, 0.2, 1))
     weights["identity"] = Random(f"altered {seed}").choice((0, 0, 0, 1, 4))
     weights["resume"] = Random(f"resumed {seed}").choice((0, 0, 0.3, 2))
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))

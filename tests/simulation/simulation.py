@@ -25,14 +25,7 @@ from dataflow.engine.effects import (
     Effect,
     FailRead,
     Forward,
-    LeafChange,
-    LeafClear,
-    LeafDrop,
-    LeafEvict,
-    LeafExtend,
-    LeafFill,
-    LeafFillAll,
-    LeafLoaded,
+    LeafEffect,
     Reach,
     Refresh,
     ViewStatus,
@@ -71,6 +64,7 @@ from dataflow.plan.rules.old_rows import with_old_rows
 from dataflow.types import Key, LookupId, ReadId, Snapshot, ViewId
 from load.micro.policies import by_name
 from tests.simulation.alterations import alter_identity, check_identities
+from tests.simulation.checkpoints import restart_from_checkpoint
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead, done
 from tests.simulation.expectation import BaseTables, Expectations, compare_materializations
 from tests.simulation.faults import Fault, Faults
@@ -93,7 +87,6 @@ from tests.simulation.waiting import excuse, is_covered
 from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
-LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop)
 
 
 class Simulation:
@@ -121,12 +114,13 @@ class Simulation:
         self.last_id = 0
         self.join_snapshot: Snapshot | None = None
         self.joined = False
-        self.start_engine()
+        self.new_engine()
+        self.start_stream()
 
     # --- the engine's side of the world ------------------------------------------------------------------------------
 
-    def start_engine(self) -> None:
-        """A new engine, which knows nothing."""
+    def new_engine(self) -> None:
+        """A new engine, which knows nothing; the old one is forgotten."""
         policy = by_name(self.configuration.policy)
         self.engine = Engine(self.world.catalog, Limits(**self.configuration.limits), policy)
         self.faults = Faults(self.engine)
@@ -142,7 +136,8 @@ class Simulation:
         self.refilling: set[tuple[ViewId, Key]] = set()
         self.forwards: list[ForwardedRead] = []
         self.heartbeats: list[Snapshot] = []
-        self.start_stream()
+        self.broken.clear()
+        self.quarantined.clear()
 
     def start_stream(self) -> None:
         """A new slot: the stream begins at the end of the log."""
@@ -186,7 +181,7 @@ class Simulation:
 
     def perform_effect(self, effect: Effect, event: Event) -> None:
         """Perform an effect like the shell, and check its rules."""
-        if isinstance(effect, LEAF_EFFECTS):
+        if isinstance(effect, LeafEffect):
             require(effect.view in self.views or isinstance(event, DropView), effect, "for a dropped view")
             self.leaf.apply(effect)
             self.counters["pinned_refilled"] += count_refill(effect, self.pins, self.refilling)
@@ -690,8 +685,11 @@ class Simulation:
         del rng
         self.joined = self.joined or LATE_TABLE in self.world.published
         self.counters += self.engine.counters
-        self.broken.clear()
-        self.quarantined.clear()
-        self.start_engine()
+        self.new_engine()
+        self.start_stream()
         for view_id in list(self.views):
             self.install(view_id)
+
+    def do_checkpoint(self, rng: Random) -> None:
+        """The engine's process stops and leaves a checkpoint; another begins with that."""
+        restart_from_checkpoint(self, rng)

@@ -1,5 +1,6 @@
 """Taking values away from an aggregate leaves exactly what the others alone give."""
 
+import marshal
 import random
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from dataflow.errors import EvaluationError
 from dataflow.ops.aggregate_accumulator import Accumulator
 from dataflow.ops.aggregate_call import CompiledCall
+from dataflow.ops.aggregate_records import record_of, restore
 from dataflow.ops.aggregate_state import accumulator_factory
 from dataflow.ops.aggregate_sums import NumericAverage, NumericSum
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, CallOrder
@@ -63,6 +65,12 @@ CASES += [
 ]
 
 
+def restored(state: Accumulator, fresh: Accumulator) -> Accumulator:
+    """A fresh accumulator with the state of another one, which went through bytes."""
+    restore(fresh, marshal.loads(marshal.dumps(record_of(state))))
+    return fresh
+
+
 def empty(function: AggregateFunction, argument: SqlType, result: SqlType) -> Accumulator:
     return accumulator_factory(AggregateCall(function, ColumnRef(0, argument), result))()
 
@@ -80,6 +88,8 @@ def test_taking_away_is_exact(
         else:
             kept.append(draw.choice(values))
             state.add(kept[-1], 1)
+        if draw.random() < 0.1:
+            state = restored(state, empty(function, argument, result))
         fresh = empty(function, argument, result)
         for value in kept:
             fresh.add(value, 1)
@@ -133,6 +143,8 @@ def test_distinct_values_count_once_however_they_are_written(seed: int) -> None:
         else:
             kept.append(draw.choice(["1.0", "1.00", "1", "2.50", "2.5", None]))
             state.add(kept[-1], 1)
+        if draw.random() < 0.1:
+            state = restored(state, accumulator_factory(call)())
         expected = sum(float(v) for v in {float(v) for v in kept if v is not None})
         result = state.result()
         assert result is None if not any(kept) else float(str(result)) == expected
@@ -159,6 +171,8 @@ def test_a_list_depends_on_its_rows_alone(call: AggregateCall, seed: int) -> Non
         else:
             kept.append((draw.choice(WORDS), draw.choice(["x", "y"])))
             compiled.add(state, kept[-1], 1)
+        if draw.random() < 0.1:
+            state = restored(state, compiled.make())
         fresh = compiled.make()
         for row in draw.sample(kept, len(kept)):
             compiled.add(fresh, row, 1)

@@ -21,13 +21,14 @@ from tests.simulation.mutants import (
     uncertain_visibility,
 )
 from tests.simulation.mutants.abandonment import ABANDONMENT_MUTANTS
+from tests.simulation.mutants.checkpoints import CHECKPOINT_MUTANTS
 from tests.simulation.mutants.faults import FAULT_MUTANTS, half_of_what_is_too_large
 from tests.simulation.mutants.foreign_keys import new_rows_without_children
 from tests.simulation.runs import Focus
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
-UNBROKEN = {"restart": 0, "rejoin": 0, "crash": 0, "fault": 0}
+UNBROKEN = {"restart": 0, "rejoin": 0, "crash": 0, "fault": 0, "checkpoint": 0}
 #: A table joins soon, what is open then commits late and is visible later still, and much is read meanwhile.
 JOINING = UNBROKEN | {
     "join_table": 20,
@@ -165,5 +166,6 @@ MUTANTS: dict[Mutant, Focus | None] = {
     partial_images.implied_rows_of_a_load_stay: replace(LOADING, cascades=True),
     partial_images.implied_rows_are_not_stale: replace(CASCADING, views=("refreshed",)),
     **dict.fromkeys(FAULT_MUTANTS, Focus(weights={"fault": 6, "resume": 0})),
+    **dict.fromkeys(CHECKPOINT_MUTANTS, Focus(weights={"checkpoint": 4, "evict_some": 0.3})),
     **dict.fromkeys(ABANDONMENT_MUTANTS, Focus(weights={"cancel": 8, "heartbeat": 12})),
 }
