@@ -10,7 +10,7 @@ Not here: the data (`change`), implementations (a folder each).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from cdc.change import Batch, TableLayout
 from cdc.gtid import Gtids
@@ -66,6 +66,17 @@ class StreamStart:
     gtids: Gtids | None = None
     #: Identity of the server, "" if unknown.
     server: str = ""
+    #: The stream continues at the place that it was given; `refusal` says why not.
+    continued: bool = False
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """A place where a later stream can continue: its position, and all that identifies it, as text."""
+
+    position: int
+    text: str
 
 
 class ChangeStream(Protocol):
@@ -107,4 +118,19 @@ class ChangeStream(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+        ...
+
+
+@runtime_checkable
+class ContinuableStream(ChangeStream, Protocol):
+    """A change stream that another one can continue, in another process too: each transaction is in one of the two."""
+
+    @property
+    def place(self) -> StreamPlace | None:
+        """The place behind the last batch; None if no other stream can continue there."""
+        ...
+
+    async def start_at(self, place: str) -> StreamStart:
+        """Begin at a place if the log certainly is the same and still has all that follows it; else as `start` does.
+        Raises StreamLost."""
         ...

@@ -88,8 +88,10 @@ class BinlogAssembler:
         charsets: Mapping[int, str] | None = None,
         fold_names: bool = False,
         mariadb: bool = True,
+        file_time: int | None = None,
     ) -> None:
-        """Begin at a position. `mariadb`: a transaction's id is its position; MySQL's is its global id."""
+        """Begin at a position. `mariadb`: a transaction's id is its position; MySQL's is its global id. `file_time`:
+        required time of the file's first event."""
         self._mariadb = mariadb
         self._max_rows = max_transaction_rows
         self._max_bytes = max_transaction_bytes
@@ -103,8 +105,10 @@ class BinlogAssembler:
         self._prepared = PreparedTransactions(max_transaction_rows)
         self._checksums = False
         #: Time of the first event of `file`, compared after a reconnection. None until that event has been read.
-        self._file_time: int | None = None
-        self._reconnected = False
+        self.file_time = file_time
+        #: Whether the first event of `file`, or of a connection within it, has been read.
+        self.opened = False
+        self._reconnected = file_time is not None
         self._end = position_of(file, offset)
         self.position = self._end
         self.file = file
@@ -213,10 +217,11 @@ class BinlogAssembler:
 
     def _opened(self, time: int, checksums: bool) -> None:
         """Handle the first event of a file, or of a connection within a file; it has the file's creation time."""
-        if self._reconnected and self._file_time not in (None, time):
+        if self._reconnected and self.file_time not in (None, time):
             raise StreamLost(f"The file {self.file} of the binary log was replaced by another file.", retryable=True)
         self._reconnected = False
-        self._file_time = time
+        self.file_time = time
+        self.opened = True
         self._checksums = checksums
         self._forget_group()
         self._tables.clear()
@@ -246,7 +251,7 @@ class BinlogAssembler:
         if file != self.file:
             self._forget_group()
             self.file = file
-            self._file_time = None
+            self.file_time = None
             self._end = position_of(file, offset)
 
     # ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────

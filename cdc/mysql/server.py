@@ -34,6 +34,7 @@ class Server:
     fold_names: bool
     #: Character sets by ids of collations.
     charsets: Mapping[int, str]
+    version: str = ""
 
     @property
     def name(self) -> str:
@@ -63,6 +64,7 @@ def describe(connection: Connection) -> Server:
         (found.get("server_id", ""), found.get("server_uuid", "")),
         found.get("lower_case_table_names", "0") != "0",
         _charsets(connection),
+        found.get("version", ""),
     )
 
 

@@ -24,9 +24,10 @@ from cdc.mysql.assembler import BinlogAssembler, MalformedLog
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.dump import Dump, DumpEnded, open_dump
 from cdc.mysql.failures import lost, may_reconnect
+from cdc.mysql.place import BinlogPlace
 from cdc.mysql.position import BinlogSnapshot, position_of
 from cdc.mysql.server import Server
-from cdc.stream import StreamStart
+from cdc.stream import StreamPlace, StreamStart
 
 #: Events decoded before the event loop runs other tasks, so that a huge transaction does not block them.
 SLICE_EVENTS = 2000
@@ -104,28 +105,95 @@ class MySqlStream:
 
     async def start(self) -> StreamStart:
         """Connect, take a snapshot, and request the log from its position on. Raises StreamLost."""
+        return await self._started(None)
+
+    async def start_at(self, place: str) -> StreamStart:
+        """Connect, and request the log from a place on if that has it, else as `start`. Raises StreamLost."""
+        return await self._started(place)
+
+    async def _started(self, place: str | None) -> StreamStart:
         try:
             file, offset, snapshot = await self._in_thread(self._begin)
-            assert self._server is not None
-            self._assembler = BinlogAssembler(
-                file,
-                offset,
-                self._max_transaction_rows,
-                charsets=self._server.charsets,
-                fold_names=self._server.fold_names,
-                mariadb=self._server.mariadb,
-            )
-            self._dump = await self._in_thread(self._open, file, offset)
-            self._heard_s = time.monotonic()
+            at, refusal = (None, "") if place is None else await self._continued(place, snapshot)
+            if at is None:
+                self._gtids = await self._in_thread(self._gtids_at, file, offset)
+                await self._request(file, offset)
         except _BROKEN as problem:
             await self.close()
             raise lost(problem) from None
         except BaseException:
             await self.close()
             raise
+        assert self._server is not None
         self._reported = self._assembler.position
         gtids = snapshot.seen if isinstance(snapshot, BracketSnapshot) else self._gtids
-        return StreamStart(self._reported, snapshot, gtids, self._server.name)
+        return StreamStart(self._reported, snapshot, gtids, self._server.name, at is not None, refusal)
+
+    async def _request(self, file: str, offset: int, file_time: int | None = None) -> None:
+        """Request the log from a position on."""
+        assert self._server is not None
+        self._assembler = BinlogAssembler(
+            file,
+            offset,
+            self._max_transaction_rows,
+            charsets=self._server.charsets,
+            fold_names=self._server.fold_names,
+            mariadb=self._server.mariadb,
+            file_time=file_time,
+        )
+        self._dump = await self._in_thread(self._open, file, offset)
+        self._heard_s = time.monotonic()
+
+    async def _continued(self, text: str, snapshot: BinlogSnapshot | BracketSnapshot) -> tuple[BinlogPlace | None, str]:
+        """Request the log from a place on and read its first event; None, and the reason, if it is another log.
+
+        The snapshot sees all that precedes the place: that was committed before the server was asked.
+        """
+        try:
+            place = BinlogPlace.parse(text)
+            refusal = await self._in_thread(self._refusal, place)
+            if not refusal and snapshot.position < place.position:
+                refusal = f"The binary log ends before {place.file}:{place.offset}."
+            if refusal:
+                return None, refusal
+            await self._request(place.file, place.offset, place.file_time)
+            await self._read_first_event()
+        except (StreamLost, MalformedLog, ValueError) as problem:
+            self._disconnect()
+            return None, str(problem)
+        except _BROKEN as problem:
+            self._disconnect()
+            if may_reconnect(problem):
+                raise
+            return None, lost(problem).reason
+        self._gtids = GtidPosition.parse(place.gtids)
+        return place, ""
+
+    async def _read_first_event(self) -> None:
+        """Read the event that has the file's time. Raises StreamLost if it is another file."""
+        async with asyncio.timeout(self._connect_timeout_s):
+            while not self._assembler.opened:
+                assert self._dump is not None
+                for event in self._dump.events():
+                    self._assembler.feed(*event)
+                    if self._assembler.opened:
+                        return
+                if not self._dump.receive():
+                    await self._readable()
+
+    @property
+    def place(self) -> StreamPlace | None:
+        """The place behind the last batch. MySQL's log has none: its global ids do not say what precedes a position."""
+        assembler, server = self._assembler, self._server
+        if server is None or not server.mariadb or self._gtids is None or assembler.file_time is None:
+            return None
+        gtids = self._gtids
+        for transaction in assembler.last.values():
+            gtids = gtids.add(transaction)
+        place = BinlogPlace(
+            server.name, server.version, assembler.file, assembler.offset, assembler.file_time, str(gtids)
+        )
+        return StreamPlace(assembler.position, place.text())
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -326,10 +394,17 @@ class MySqlStream:
     def _begin(self) -> tuple[str, int, BinlogSnapshot | BracketSnapshot]:
         control = self._connected_control()
         self._server = server.describe(control)
-        file, offset, snapshot = server.begin(control, self._server.mariadb)
-        if self._server.mariadb:
-            self._gtids = server.gtids_at(control, file, offset)
-        return file, offset, snapshot
+        return server.begin(control, self._server.mariadb)
+
+    def _gtids_at(self, file: str, offset: int) -> GtidPosition | None:
+        assert self._server is not None
+        return server.gtids_at(self._connected_control(), file, offset) if self._server.mariadb else None
+
+    def _refusal(self, place: BinlogPlace) -> str:
+        assert self._server is not None
+        if not self._server.mariadb:
+            return "The binary log of MySQL cannot be continued."
+        return place.refusal(self._connected_control(), self._server)
 
     def _open(self, file: str, offset: int) -> Dump:
         if offset > _LARGEST_OFFSET:
