@@ -110,6 +110,7 @@ async def _serve(runtime: Runtime, wire: EngineServer, stop: asyncio.Event) -> i
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+    await runtime.write_checkpoint()
     return 0
 
 

@@ -4,6 +4,7 @@ Not here: when to commit and what else a commit carries (`writer`); the bytes (`
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import lmdb
@@ -17,6 +18,7 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafForget,
     LeafLoaded,
 )
 from dataflow.errors import InvariantViolation
@@ -48,6 +50,14 @@ LARGE_PART_ROWS = 200
 _MASK = (1 << 8 * HASH_BYTES) - 1
 #: Suffix, JSON and multiplicity (or a change of it) of one distinct row.
 _Item = tuple[bytes, bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """Records of a view as another store had them, without its head (`LeafWriter.records`)."""
+
+    view: ViewId
+    records: Sequence[tuple[bytes, bytes]]
 
 
 class _Counts(Protocol):
@@ -100,9 +110,11 @@ class Commit:
             LeafEvict: self.evict,
             LeafLoaded: self.loaded,
             LeafDrop: self.drop,
+            LeafForget: self.forget,
+            StoredRecords: self.restore,
         }
 
-    def apply(self, effect: LeafEffect) -> None:
+    def apply(self, effect: LeafEffect | StoredRecords) -> None:
         if effect.view in self.failed and type(effect) is not LeafDrop:
             return
         try:
@@ -205,6 +217,15 @@ class Commit:
     def drop(self, effect: LeafDrop) -> None:
         """Remove everything of the view."""
         self._grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
+
+    def forget(self, effect: LeafForget) -> None:
+        """Remove all keys of the view."""
+        self._grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
+
+    def restore(self, effect: StoredRecords) -> None:
+        """Store records of another store, in any order, for a view that has none of them."""
+        head = self._encoder(effect.view).head
+        self._grown[effect.view] += sum([self._put(head + suffix, value) for suffix, value in effect.records])
 
     def _encoder(self, view: ViewId) -> ViewEncoder:
         encoder = self._encoders.get(view)

@@ -32,6 +32,7 @@ class ViewEncoder:
         "_row_json",
         "_rows_json",
         "_store_order",
+        "bigint_text",
         "head",
         "stores_null",
         "view",
@@ -40,6 +41,7 @@ class ViewEncoder:
     def __init__(self, view: ViewId, plan: View, refreshed: bool = False, bigint_text: bool = False) -> None:
         types = column_types(plan.relation)
         self.view = view
+        self.bigint_text = bigint_text
         self.head = view_head(view)
         #: Whether a key with NULL has rows of its own.
         self.stores_null = refreshed or any(parameter.takes_null for parameter in plan.parameters)

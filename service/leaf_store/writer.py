@@ -22,9 +22,9 @@ from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.catalog import ViewInfo, collations_of, describe, dump_view, join_catalog
 from service.leaf_store.collations import StoredCollations
-from service.leaf_store.commit import Commit
+from service.leaf_store.commit import Commit, StoredRecords
 from service.leaf_store.encoder import ViewEncoder
-from service.leaf_store.layout import CATALOG_KEY, LAST_ID, LAST_ID_KEY, META, META_KEY
+from service.leaf_store.layout import CATALOG_KEY, HEAD_BYTES, LAST_ID, LAST_ID_KEY, META, META_KEY, view_head
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
 from service.leaf_store.reserve import Reserve
@@ -205,7 +205,7 @@ class LeafWriter:
         return self._reserve.contents_bytes
 
     def commit(
-        self, effects: Iterable[LeafEffect], position: Position, at_ms: int, *, together: bool = False
+        self, effects: Iterable[LeafEffect | StoredRecords], position: Position, at_ms: int, *, together: bool = False
     ) -> dict[ViewId, Exception]:
         """Commit all effects in their order, with the position at which they are exact; effects may be empty.
         `together`: they come from several transactions. Returns the views that failed, which have no records from
@@ -288,6 +288,20 @@ class LeafWriter:
         info = self._views[view]
         encoder = self._encoders[view] if info.at_read is None else info.computed.encoder
         return answer_of(encoder.encode_answer(rows), info, values, window)
+
+    def records(self, view: ViewId) -> Iterator[tuple[bytes, bytes]]:
+        """Yield a view's records without its head, for `StoredRecords` of a store with the same `encoding` of it."""
+        head = view_head(view)
+        with begin(self._environment) as txn, txn.cursor() as cursor:
+            found = cursor.set_range(head)
+            while found and cursor.key().startswith(head):
+                yield cursor.key()[HEAD_BYTES:], cursor.value()
+                found = cursor.next()
+
+    def encoding(self, view: ViewId) -> str:
+        """Return what the bytes of a view's records depend on beside its plan."""
+        encoder = self._encoders[view]
+        return f"bigint_text={encoder.bigint_text}"
 
     def has(self, view: ViewId) -> bool:
         """Return whether a view is registered: it may be dropped while a request waits for its answer."""

@@ -234,8 +234,11 @@ class SubscriptionSettings(Section):
 class StateSettings(Section):
     """State that survives a restart."""
 
-    #: Directory of views registered over HTTP, and of files of loads and builds.
+    #: Directory of views registered over HTTP, of files of loads and builds, and of the checkpoint.
     directory: Path = Path("upquery-state")
+    #: Maximum seconds for writing a checkpoint of the cache when the service stops. The next start continues from it.
+    #: 0: no checkpoint is written or used.
+    checkpoint_s: float = Field(default=10.0, ge=0)
 
 
 class LogSettings(Section):

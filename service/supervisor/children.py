@@ -47,12 +47,19 @@ class Child:
     """
 
     def __init__(
-        self, name: str, configuration: object, inherited: tuple[int, ...] = (), watchdog_s: float = WATCHDOG_S
+        self,
+        name: str,
+        configuration: object,
+        inherited: tuple[int, ...] = (),
+        watchdog_s: float = WATCHDOG_S,
+        stop_s: float = STOP_S,
     ) -> None:
         self.name = name
         self.configuration = configuration
         self.watchdog_s = watchdog_s
         self._inherited = inherited
+        #: How long it may take to stop before it is ended.
+        self._stop_s = stop_s
         self._backoff = Backoff()
         self._stopping = False
         self._keeper: asyncio.Task[None] | None = None
@@ -87,7 +94,7 @@ class Child:
             return
         self.process.terminate()
         try:
-            await asyncio.wait_for(self.process.wait(), STOP_S)
+            await asyncio.wait_for(self.process.wait(), self._stop_s)
         except TimeoutError:
             log.warning("child did not stop; ending it", child=self.name)
             with contextlib.suppress(ProcessLookupError):

@@ -15,7 +15,7 @@ import structlog
 from pydantic import ByteSize
 
 from service.leaf_store.reserve import FILE_PER_CONTENTS
-from service.protocol.child import WorkerChild
+from service.protocol.child import STOP_S, WorkerChild
 from service.protocol.run_directory import RunDirectory
 from service.protocol.shares import engine_children, shards_of, stream_child
 from service.protocol.worker_config import WorkerConfig
@@ -67,7 +67,8 @@ class Supervisor:
         self._run = run = RunDirectory(settings.engine.directory)
         self._settings = settings = _within_room(settings, run)
         watchdog_s = settings.engine.watchdog_s
-        self.engines = [Child(each.name, each, (), watchdog_s) for each in engine_children(settings, run.paths)]
+        stop_s = STOP_S + settings.state.checkpoint_s
+        self.engines = [Child(each.name, each, (), watchdog_s, stop_s) for each in engine_children(settings, run.paths)]
         if len(self.engines) > 1:
             self.stream = self._stream(run)
         self.workers = [self._worker(n, run, ports.api) for n in range(settings.http.workers)]

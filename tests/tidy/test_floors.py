@@ -60,11 +60,13 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "adhoc": {"loop", "reads", "upstream", "views"},
         "audit": {"databases", "loop", "reads", "upstream", "views"},
         "workload": {"loop", "reads", "views"},
+        "checkpoint": {"databases", "views"},
         "builds": {"initial_load", "upstream"},
         "session": {
             "adhoc",
             "audit",
             "builds",
+            "checkpoint",
             "databases",
             "initial_load",
             "loop",

@@ -46,6 +46,11 @@ class Ages:
         """Returns a time at which `position` was the upstream's current state; the engine may be further."""
         return next((sent_ms for bound, sent_ms in reversed(self._past) if bound <= position), self._start_ms)
 
+    def continues(self, at_ms: int) -> None:
+        """Dates the applied position, which another process reached: it was the upstream's current state at `at_ms`."""
+        self.exact_at_ms = min(self.exact_at_ms, at_ms)
+        self._start_ms = min(self._start_ms, at_ms)
+
     def restarted(self) -> None:
         """Discards all heartbeats: bounds of a lost stream do not apply to a new one."""
         self._waiting.clear()

@@ -9,7 +9,8 @@ Invariants: after a step failed, no event reaches that engine and nothing more i
 Not here: the performers of effects (registered by `on`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
@@ -23,6 +24,7 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafForget,
     LeafLoaded,
     Reach,
     ViewStatus,
@@ -49,7 +51,9 @@ from service.protocol.counters import Counters
 log = structlog.get_logger()
 E = TypeVar("E")
 
-_LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop})
+_LEAF = frozenset(
+    {LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafForget, LeafDrop}
+)
 #: Events after which readers see a new position or age, even if no row changed.
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
 #: Events that may increase memory use. A read fills keys that can be computed from cached rows; rows of a lookup are
@@ -115,6 +119,16 @@ class Dispatcher:
         self.engine = engine
         self.failure = None
         self._on_start()
+
+    @contextmanager
+    def paused(self) -> Iterator[Engine]:
+        """Ignores events within the block, which has the engine for itself."""
+        engine, self.engine = self.engine, None
+        assert engine is not None
+        try:
+            yield engine
+        finally:
+            self.engine = engine
 
     def stop(self) -> None:
         """Ignores events until the next `start`."""

@@ -22,6 +22,7 @@ from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.engine.adhoc.answers import AdhocAnswers
 from service.engine.audit.audits import Audits
+from service.engine.checkpoint.store import CheckpointStore
 from service.engine.databases.drivers import open_upstream
 from service.engine.databases.streams import MakeStream
 from service.engine.initial_load.loads import InitialLoads
@@ -125,6 +126,7 @@ class Runtime:
             lineage=self.lineage,
             counters=self.counters,
             make_stream=self._source(stream),
+            checkpoints=CheckpointStore(settings.state.directory / "checkpoint", settings.state.checkpoint_s),
         )
         self.dispatcher.on_reach(self._reach)
         self.dispatcher.on_move(self._moved)
@@ -304,6 +306,11 @@ class Runtime:
         self.loads.restart(self.following.catalog)
         self.refreshing.restart()
         self.reads.fail_all(no_stream())
+
+    async def write_checkpoint(self) -> None:
+        """Ends the engine, and writes its state for the next process. To be called after `run`, before `close`."""
+        if self._session is not None:
+            await self._session.write_checkpoint()
 
     async def close(self) -> None:
         await self.adhoc.close()

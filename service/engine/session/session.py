@@ -2,7 +2,8 @@
 
 Every session begins with empty state: a new engine, a new epoch of the leaf store, whose first commit replaces what was
 stored, and every view planned anew (except for `service.engine.views.plan_cache`). Start, reconnect and recovery after
-an engine failure are this one procedure; it costs upqueries and never yields a wrong answer.
+an engine failure are this one procedure; it costs upqueries and never yields a wrong answer. The first session of a
+process takes the previous process's checkpoint, if the stream can be continued there.
 
 Not here: when a session begins, and the back-off between sessions (`runtime`).
 """
@@ -15,10 +16,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from cdc.change import StreamLost
-from cdc.stream import ChangeStream, StreamStart, UpstreamSnapshot
+from cdc.stream import ChangeStream, ContinuableStream, StreamStart, UpstreamSnapshot
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
+from dataflow.engine.events import InstallRefresh, InstallView, Restored, StreamStarted
 from dataflow.engine.limits import Limits
+from service.engine.checkpoint.header import CheckpointHeader
+from service.engine.checkpoint.store import CheckpointStore
 from service.engine.databases.streams import MakeStream
 from service.engine.initial_load.loads import InitialLoads
 from service.engine.initial_load.progress import LoadReports
@@ -34,7 +37,7 @@ from service.engine.reads.lookup_tasks import LookupTasks
 from service.engine.reads.refresh_tasks import RefreshTasks
 from service.engine.reads.slots import share_of
 from service.engine.session.server_identity import Lineage
-from service.engine.session.stream import applying, follow
+from service.engine.session.stream import applying, follow, start_stream
 from service.engine.upstream import bridge
 from service.engine.upstream.upstream import Upstream
 from service.engine.views.catalog_diff import Look
@@ -73,6 +76,7 @@ class Parts:
     lineage: Lineage
     counters: Counters
     make_stream: MakeStream
+    checkpoints: CheckpointStore
 
 
 @dataclass(slots=True)
@@ -123,7 +127,7 @@ class Session:
             await parts.installer.following.publish(upstream, tables)
             await parts.installer.following.follow(upstream, tables, fresh)
         self._source = source = parts.make_stream(lambda: parts.installer.following.layouts)
-        started = await source.start()
+        started, checkpoint = await start_stream(source, parts.checkpoints, parts.installer.following)
         parts.installer.following.stream = source
         if started.server and parts.upstream.server not in ("", started.server):
             raise StreamLost(
@@ -136,7 +140,9 @@ class Session:
             # DDL between the read of the catalog and the start of the stream is not in the stream.
             found = await parts.repair.compare(upstream)
         parts.lineage.began(parts.upstream.server, end, parts.positions.applied)
-        self._start_engine(started, plans)
+        self._start_engine(started, plans, checkpoint)
+        if checkpoint is not None:
+            await self._restore(checkpoint, started, plans)
         parts.repair.heed(found)
 
     async def _plans(self, look: Look) -> dict[str, ViewPlan]:
@@ -176,7 +182,34 @@ class Session:
     def _epoch(self) -> str:
         return f"{uuid.uuid4().hex}@{self.parts.upstream.server}"
 
-    def _start_engine(self, started: StreamStart, plans: dict[str, ViewPlan]) -> None:
+    async def _restore(self, checkpoint: CheckpointHeader, started: StreamStart, plans: dict[str, ViewPlan]) -> None:
+        """Gives the engine the state of the previous process. Meanwhile reads fall back to the upstream."""
+        installer = self.parts.installer
+        with installer.dispatcher.paused() as engine:
+            restored = await self.parts.checkpoints.restore(checkpoint, engine, installer.leaf, installer.following)
+        if restored:
+            installer.dispatcher.step(Restored())
+        else:
+            self._start_engine(started, plans, None)
+
+    async def write_checkpoint(self) -> None:
+        """Ends the engine, and writes its state for the next process if the stream can be continued where the engine
+        is."""
+        dispatcher, source = self.parts.installer.dispatcher, self._source
+        engine, running = dispatcher.engine, dispatcher.running
+        dispatcher.stop()
+        place = source.place if isinstance(source, ContinuableStream) else None
+        if engine is None or not running or place is None or not self.parts.checkpoints.limit_s:
+            return
+        if place.position != engine.applied:
+            log.warning("no checkpoint is written: transactions were read that have not been applied")
+            return
+        at_ms, installer = self.parts.ages.exact_at_ms, self.parts.installer
+        await self.parts.checkpoints.write(place, at_ms, engine, installer.leaf, installer.following)
+
+    def _start_engine(
+        self, started: StreamStart, plans: dict[str, ViewPlan], checkpoint: CheckpointHeader | None
+    ) -> None:
         """Installs all views without yielding the loop, so no partial state is visible."""
         parts = self.parts
         installer = parts.installer
@@ -185,13 +218,16 @@ class Session:
         parts.loads.restart(installer.following.catalog)
         parts.refreshing.restart()
         parts.ages.restarted()
+        if checkpoint is not None:
+            parts.ages.continues(checkpoint.at_ms)
         parts.repair.restart()
         self._pushes = Pushes(self._request_position, parts.upstream.lookups.push, parts.counters)
         installer.dispatcher.start(self._engine())
         installer.leaf.reset(self._epoch())
         # Publish all views at once: a worker would answer "unknown view" for one that is missing.
         with installer.leaf.catalog_held():
-            installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
+            snapshot = bridge.snapshot(started.snapshot)
+            installer.dispatcher.step(StreamStarted(started.position, snapshot, restoring=checkpoint is not None))
             for registered in list(installer.registry.views.values()):
                 plan = plans.get(registered.definition.name)
                 if plan is not None:

@@ -10,13 +10,35 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableLayout
-from cdc.stream import ChangeStream
+from cdc.stream import ChangeStream, ContinuableStream, StreamStart
 from dataflow.engine.events import Advance, Apply, StreamResumed
+from service.engine.checkpoint.header import CheckpointHeader
+from service.engine.checkpoint.store import CheckpointStore
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.hold import BatchFeed
 from service.engine.loop.pushes import Pushes
 from service.engine.upstream import bridge
+from service.engine.views.tables import FollowedTables
 from service.protocol.counters import Counters
+
+
+async def start_stream(
+    source: ChangeStream, checkpoints: CheckpointStore, following: FollowedTables
+) -> tuple[StreamStart, CheckpointHeader | None]:
+    """Starts the stream, at the place of the checkpoint if it can be continued there; returns the checkpoint if so.
+    Raises `StreamLost`."""
+    found = checkpoints.found()
+    if found is None:
+        return await source.start(), None
+    if not isinstance(source, ContinuableStream):
+        checkpoints.refuse("This change stream cannot be continued.")
+        return await source.start(), None
+    started = await source.start_at(found.place)
+    if not started.continued:
+        checkpoints.refuse(started.refusal)
+        return started, None
+    following.continue_stream(checkpoints.changed(found, following))
+    return started, found
 
 
 async def follow(

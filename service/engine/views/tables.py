@@ -167,6 +167,13 @@ class FollowedTables:
             raise refusal
         return layouts
 
+    def continue_stream(self, changed: Container[str]) -> None:
+        """Reads rows of all tables but `changed` from the stream's beginning on, which is before their layouts were
+        read: the stream carries what changed them since."""
+        for table, layout in self.layouts.items():
+            if table not in changed:
+                self.layouts[table] = replace(layout, since=0)
+
     def unfollow(self, tables: Iterable[str]) -> None:
         """Stops decoding `tables`, which no view reads any more."""
         for table in tables:

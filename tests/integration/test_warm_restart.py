@@ -1,0 +1,191 @@
+"""A service that is stopped and started again begins with its keys, and answers right whatever happened meanwhile."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, empty_mariadb, start_mariadb
+from tests.fixtures.service import process_named, until
+from tests.integration.warm import VIEWS, WarmService
+
+pytestmark = pytest.mark.mariadb
+
+
+@pytest.fixture
+def warm(mariadb: MariaDatabase, tmp_path: Path) -> Iterator[WarmService]:
+    yield from _filled(mariadb, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[MariaDbServer]:
+    """A server whose log may be reset."""
+    server = start_mariadb()
+    yield server
+    server.discard()
+
+
+@pytest.fixture
+def of_own_server(own_server: MariaDbServer, tmp_path: Path) -> Iterator[WarmService]:
+    with empty_mariadb(own_server) as database:
+        yield from _filled(database, tmp_path)
+
+
+def _filled(database: MariaDatabase, directory: Path) -> Iterator[WarmService]:
+    service = WarmService(directory, database)
+    try:
+        service.running.start()
+        service.fill()
+        yield service
+    finally:
+        service.running.discard()
+
+
+def test_a_restart_is_warm(warm: WarmService) -> None:
+    """Nothing is written meanwhile, so nothing is evicted: every key is a hit at once, more than once."""
+    for _ in range(2):
+        assert warm.running.stop() == 0
+        assert warm.checkpoint.exists()
+        warm.restart()
+        assert warm.hit_rate() == 1.0, warm.log()
+        assert not warm.checkpoint.exists()
+    warm.compare()
+
+
+def test_writers_go_on_during_the_restart(warm: WarmService) -> None:
+    with warm.writing():
+        warm.running.stop()
+        warm.restart()
+        rate = warm.hit_rate()
+    warm.compare()
+    assert rate > 0.9, warm.log()
+
+
+def test_a_killed_engine_begins_empty(warm: WarmService) -> None:
+    """The checkpoint that it began with is of a position before what it applied."""
+    warm.running.stop()
+    warm.restart()
+    os.kill(process_named("engine", warm.running.pid), signal.SIGKILL)
+    until(lambda: warm.log().count("stream started") == 3)
+    until(warm.running.ready)
+    assert warm.log().count("the checkpoint was read") == 1
+    warm.compare()
+
+
+def test_other_views(warm: WarmService) -> None:
+    """The keys of a view with another SQL are gone, those of others are not, and a new one shares their nodes."""
+    warm.running.stop()
+    (sql, keys), rest = VIEWS["story"], dict(VIEWS)
+    del rest["voted"]
+    warm.restart({"more": (sql, keys), **rest, "story": ("SELECT id, title FROM stories WHERE id = :key", keys)})
+    assert warm.hit_rate("story") == 0.0
+    assert warm.hit_rate("counted", "newest") == 1.0
+    warm.compare()
+
+
+#: Alterations of a table of two columns beside its key, of which rows may have been changed before and after.
+ALTERATIONS = (
+    ("ALTER TABLE {0} ADD COLUMN more int DEFAULT 3",),
+    ("ALTER TABLE {0} MODIFY score decimal(9,3)",),
+    ("ALTER TABLE {0} MODIFY title varchar(40) CHARACTER SET latin1",),
+    ("ALTER TABLE {0} DROP COLUMN title, ADD COLUMN title varchar(40) AFTER id",),
+    ("ALTER TABLE {0} DROP COLUMN title", "ALTER TABLE {0} ADD COLUMN title varchar(40) AFTER id"),
+    ("ALTER TABLE {0} MODIFY score int", "ALTER TABLE {0} MODIFY score decimal(8,2)"),
+    ("RENAME TABLE {0} TO {0}_old", "CREATE TABLE {0} LIKE {0}_old", "INSERT INTO {0} SELECT * FROM {0}_old LIMIT 3"),
+    (
+        "CREATE TABLE {0}_new LIKE {0}",
+        "INSERT INTO {0}_new SELECT id, 'same', score FROM {0}",
+        "DROP TABLE {0}",
+        "RENAME TABLE {0}_new TO {0}",
+    ),
+    ("TRUNCATE {0}", "INSERT INTO {0} VALUES (2, 'anew', 1)"),
+    ("UPDATE {0} SET title = 'not altered'",),
+)
+
+
+def test_tables_are_altered_while_it_is_stopped(mariadb: MariaDatabase, tmp_path: Path) -> None:
+    """Rows of before are not used where they mean something else, also where a table has the same form again."""
+    tables = [f"altered_{number}" for number in range(len(ALTERATIONS))]
+    for table in tables:
+        mariadb.execute(
+            f"CREATE TABLE {table} (id int PRIMARY KEY, title varchar(40), score decimal(8,2))",
+            f"INSERT INTO {table} SELECT seq, CONCAT('title ', seq), seq / 3 FROM seq_1_to_9",
+        )
+    columns = "id, title, score", "COUNT(title) AS n, MAX(title) AS last, SUM(score) AS total"
+    altered = {
+        f"{table}_{form}": (f"SELECT {columns[form]} FROM {table} WHERE id = :key", range(1, 10))
+        for table in tables
+        for form in (0, 1)
+    }
+    service = WarmService(tmp_path, mariadb, VIEWS | altered)
+    try:
+        service.running.start()
+        service.fill()
+        service.running.stop()
+        for table, statements in zip(tables, ALTERATIONS, strict=True):
+            change = f"UPDATE {table} SET score = score + 1 WHERE id < 4"
+            mariadb.execute(change, *[statement.format(table) for statement in statements], change)
+        service.restart()
+        assert service.hit_rate(*VIEWS, f"{tables[-1]}_0", f"{tables[-1]}_1") == 1.0
+        service.compare()
+    finally:
+        service.running.discard()
+
+
+def test_the_log_is_reset(of_own_server: WarmService) -> None:
+    """Another log begins: nothing of the old one's positions is used, even where the numbers are the same."""
+    warm = of_own_server
+    warm.running.stop()
+    warm.database.execute("RESET MASTER", "UPDATE stories SET title = 'another'")
+    warm.restart()
+    assert warm.hit_rate("story") == 0.0
+    assert "is not used" in warm.log()
+    warm.compare()
+
+
+def test_the_log_is_purged(of_own_server: WarmService) -> None:
+    warm = of_own_server
+    warm.running.stop()
+    warm.database.execute("UPDATE stories SET title = 'purged'", "FLUSH BINARY LOGS")
+    ((newest, *_),) = warm.database.query("SHOW MASTER STATUS")
+
+    def is_purged() -> bool:
+        # Not before the storage engine has written what is in the log, and the last reader is gone.
+        warm.database.execute(f"PURGE BINARY LOGS TO '{newest}'")
+        return len(warm.database.query("SHOW BINARY LOGS")) == 1
+
+    until(is_purged)
+    warm.restart()
+    assert warm.hit_rate("story") == 0.0
+    warm.compare()
+
+
+def test_the_server_is_restarted(of_own_server: WarmService) -> None:
+    """The log is the same, and goes on in another file."""
+    warm = of_own_server
+    warm.running.stop()
+    warm.database.server.stop()
+    warm.database.server.start()
+    warm.database.execute("UPDATE stories SET title = 'restarted' WHERE id < 5")
+    warm.restart()
+    assert warm.hit_rate() == 1.0
+    warm.compare()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "torn"])
+def test_a_damaged_file(warm: WarmService, damage: str) -> None:
+    """Nodes that can be read are used, as far as those that they depend on can be, too."""
+    warm.running.stop()
+    content = bytearray(warm.checkpoint.read_bytes())
+    if damage == "truncated":
+        del content[len(content) // 2 :]
+    else:
+        for at in range(5000, len(content), 5000):
+            content[at] ^= 1
+    warm.checkpoint.write_bytes(content)
+    warm.restart()
+    warm.compare()
+    assert "is damaged" in warm.log()
+    assert not warm.checkpoint.exists()

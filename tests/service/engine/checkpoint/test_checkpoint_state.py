@@ -1,0 +1,125 @@
+"""State of an engine and its leaf store through a file, whole, truncated anywhere and damaged anywhere."""
+
+import asyncio
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from dataflow.engine.effects import LeafEffect
+from dataflow.engine.engine import Engine
+from dataflow.engine.events import InstallView, Restored, StreamStarted
+from dataflow.sql import plan_view
+from dataflow.types import ViewId
+from service.engine.checkpoint.frames import read_frames
+from service.engine.checkpoint.header import CheckpointHeader
+from service.engine.checkpoint.restoring import restore_state
+from service.engine.checkpoint.writing import write_state
+from service.leaf_store.layout import INLINE, PART, PLAIN, SPECIAL, key_part
+from service.leaf_store.writer import LeafWriter
+from tests.dataflow.engine.site import CATALOG, Now, Site
+
+SQL = (
+    "SELECT id, title FROM stories WHERE author = :author",
+    "SELECT s.id, s.title, v.user_id FROM stories s JOIN votes v ON v.story_id = s.id WHERE s.id = :id",
+    "SELECT s.id, s.title, count(v.user_id) AS votes FROM stories s LEFT JOIN votes v ON v.story_id = s.id "
+    "WHERE s.id = :id GROUP BY s.id, s.title",
+    "SELECT author, max(at) AS last, count(*) AS n FROM stories WHERE author = :author GROUP BY author",
+)
+KEYS = [(str(number),) for number in range(1, 30)]
+
+
+def _registered(leaf: LeafWriter, first_id: int) -> dict[ViewId, str]:
+    views = {ViewId(first_id + number): sql for number, sql in enumerate(SQL)}
+    leaf.reset("epoch")
+    for view, sql in views.items():
+        leaf.register(view, plan_view(f"v{view - first_id}", sql, CATALOG))
+    leaf.commit([], 0, 1)
+    return views
+
+
+class Filled:
+    """A site of which much has been read, with a leaf store."""
+
+    def __init__(self, path: Path) -> None:
+        self.leaf = LeafWriter(path)
+        self.site = Site()
+        self.views = _registered(self.leaf, 1)
+        for view, sql in self.views.items():
+            self._step(InstallView(view, plan_view(f"v{view - 1}", sql, CATALOG)))
+            for key in KEYS:
+                self.leaf.commit(_of_leaf(self.site.read(view, key)), 0, 1)
+        file = BytesIO()
+        encodings = {str(view): self.leaf.encoding(view) for view in self.views}
+        self.header = CheckpointHeader("", "", self.site.engine.applied, 1, {}, encodings)
+        assert asyncio.run(write_state(file, self.header, self.site.engine, self.leaf, 60))
+        self.content = file.getvalue()
+
+    def _step(self, event: object) -> None:
+        self.leaf.commit(_of_leaf(self.site.step(event)), 0, 1)
+
+
+def _of_leaf(effects: list[object]) -> list[LeafEffect]:
+    return [effect for effect in effects if isinstance(effect, LeafEffect)]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    made = Filled(tmp_path_factory.mktemp("filled"))
+    yield made
+    made.leaf.close()
+
+
+def _restored(filled: Filled, content: bytes, path: Path) -> int:
+    """Restores what the content has, and compares it; returns the number of covered keys of views."""
+    leaf, engine = LeafWriter(path), Engine(CATALOG)
+    try:
+        engine.step(StreamStarted(0, Now(), restoring=True))
+        views = _registered(leaf, 11)
+        for view, sql in views.items():
+            engine.step(InstallView(view, plan_view(f"v{view - 11}", sql, CATALOG)))
+        frames = read_frames(BytesIO(content))
+        next(frames)
+        asyncio.run(restore_state(frames, filled.header, engine, leaf, frozenset(), lambda *_: None))
+        assert engine.step(Restored()) == []
+        engine.check()
+        for view in views:
+            _compare(filled, leaf, view, {key_part(key) for key in engine.graph.leaves[view].coverage})
+        return sum(len(found.coverage) for found in engine.graph.leaves.values())
+    finally:
+        leaf.close()
+
+
+def _compare(filled: Filled, leaf: LeafWriter, view: ViewId, covered: set[bytes]) -> None:
+    """The store has the entries of covered keys with their rows, and nothing else."""
+    before = dict(filled.leaf.records(ViewId(view - 10)))
+    expected = {name: value for name, value in before.items() if any(name.startswith(key) for key in covered)}
+    found = dict(leaf.records(view))
+    assert found == expected
+    assert {name for name, value in found.items() if value[0] in (INLINE, PLAIN, SPECIAL, PART)} == covered
+
+
+def test_everything_comes_back(filled: Filled, tmp_path: Path) -> None:
+    assert _restored(filled, filled.content, tmp_path) == len(SQL) * len(KEYS)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_truncated_file(filled: Filled, tmp_path: Path, seed: int) -> None:
+    size = Random(seed).randrange(len(filled.content) // 10, len(filled.content))
+    assert _restored(filled, filled.content[:size], tmp_path) <= len(SQL) * len(KEYS)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_damaged_file(filled: Filled, tmp_path: Path, seed: int) -> None:
+    random, content = Random(seed), bytearray(filled.content)
+    for _ in range(random.choice((1, 2, 5))):
+        content[random.randrange(len(content) // 20, len(content))] ^= 1 << random.randrange(8)
+    assert _restored(filled, bytes(content), tmp_path) <= len(SQL) * len(KEYS)
+
+
+def test_a_time_limit_leaves_a_file_of_fewer_nodes(filled: Filled, tmp_path: Path) -> None:
+    file = BytesIO()
+    assert not asyncio.run(write_state(file, filled.header, filled.site.engine, filled.leaf, 0))
+    assert _restored(filled, file.getvalue(), tmp_path) == 0
