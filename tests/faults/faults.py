@@ -18,6 +18,7 @@ _FOR_GOOD_S = 14.0
 _DIED, _HANGS = r"child died", r"child hangs"
 _SILENT = r'upquery_process_silent\{{process="{}"\}} 1'
 _LOST = r"change stream lost"
+_BROKE = r"the connection of the change stream broke"
 #: Of answers that are seconds behind.
 _OLD = r"upquery_age_seconds [3-9]"
 Broken = Callable[[Bed], AbstractContextManager[None]]
@@ -226,7 +227,7 @@ POSTGRES = [
     # Where that takes longer than the watchdog waits, the engine is ended for it.
     Fault("the server takes the slot away", without_slot, 1, f"{_LOST}|{_HANGS}"),
     Fault("a server with little patience, a late engine", impatient, 6, _SILENT.format("engine")),
-    Fault("the server stops sending changes", lambda bed: bed.side.stream_stopped(), 8, _LOST),  # type: ignore[union-attr]
+    Fault("the server stops sending changes", lambda bed: bed.side.stream_stopped(), 8, _BROKE),  # type: ignore[union-attr]
     Fault("the engine is killed in a long transaction", forgotten_transaction, 8, r"pg_terminate_backend\("),
     Fault("a view of a new table in a long transaction", new_table, 4, ""),
     Fault("the database is read-only by default", lambda bed: bed.side.read_only(), 2, ""),  # type: ignore[union-attr]
