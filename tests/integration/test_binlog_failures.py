@@ -127,6 +127,7 @@ def test_the_server_restarts(own: MariaDatabase, stop: Callable[[MariaDbServer],
             await stream.catch_up()
             assert added(stream.transactions) == [0, 1, 2, 3]
             assert stream.notices == []
+            assert stream.resumed >= 1
 
     run(check())
 

@@ -306,6 +306,23 @@ def test_a_lost_stream_is_lost_for_all_and_replaced() -> None:
     run(scenario)
 
 
+def test_a_resumed_stream_is_resumed_for_all() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            engines = [Engine(site, a=A), Engine(site, b=B)]
+            for engine in engines:
+                await engine.start()
+            site.stream.coming.put_nowait(Batch([], 110, resumed=True))
+            site.bring(120, "a")
+            for engine in engines:
+                batch = await engine.source.next_batch()
+                while not batch.resumed:
+                    assert batch.position < 110
+                    batch = await engine.source.next_batch()
+
+    run(scenario)
+
+
 def test_a_stream_that_cannot_start_has_a_reason() -> None:
     async def scenario() -> None:
         async with hub() as site:
