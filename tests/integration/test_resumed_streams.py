@@ -199,6 +199,24 @@ def test_a_dropped_slot_begins_anew(own: Database, tmp_path: Path) -> None:
         assert "was dropped. The stream begins anew" in service.log.read_text()
 
 
+def test_tables_that_are_altered_meanwhile(own: Database, tmp_path: Path) -> None:
+    """One gets a column, the other one is rewritten with another type."""
+    with running_service(tmp_path / "service", own.url, VIEWS) as service:
+        warm(service)
+        own.execute(
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots",
+            "ALTER TABLE stories ADD COLUMN score int DEFAULT 7",
+            "ALTER TABLE votes ALTER COLUMN story TYPE bigint",
+            "UPDATE stories SET title = 'altered' WHERE id = 1",
+            "INSERT INTO votes (story) VALUES (1)",
+        )
+        until(lambda: resumptions(service) == 1)
+        until(lambda: service.view("votes")["status"] == "ready" and service.hits("votes", story=1))
+        warm(service)
+        compare(service, own)
+        assert service.stats()["counters"]["streams"] == 1
+
+
 def test_several_engines_share_the_slot(own: Database, tmp_path: Path) -> None:
     """The stream process resumes, and all engines hear of it."""
     with running_service(tmp_path / "service", own.url, VIEWS, engine={"shards": 2}) as service:
