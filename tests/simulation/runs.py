@@ -177,6 +177,14 @@ def upstream_of(seed: int, upstreams: Sequence[str] = UPSTREAMS) -> str:
     return Random(f"upstream {seed}").choice(upstreams)
 
 
+#: Weights that are drawn by themselves, so that the other choices of a seed do not depend on them: a word, the choices.
+DRAWN_APART: dict[str, tuple[str, tuple[float, ...]]] = {
+    "checkpoint": ("warm", (0, 0, 0, 0.2, 1)),
+    "identity": ("altered", (0, 0, 0, 1, 4)),
+    "resume": ("resumed", (0, 0, 0.3, 2)),
+}
+
+
 def configure(seed: int) -> Configuration:
     """The mix of one seed."""
     rng = Random(f"mix {seed}")
@@ -208,9 +216,8 @@ def configure(seed: int) -> Configuration:
     if partly and identities.random() < 0.5:
         views += identities.sample(BY_IDENTITY, 2)
     weights["fault"] = faults.choice((0, 0, 0.5, 3))
-    weights["checkpoint"] = Random(f"warm {seed}").choice((0, 0, 0, 0.2, 1))
-    weights["identity"] = Random(f"altered {seed}").choice((0, 0, 0, 1, 4))
-    weights["resume"] = Random(f"resumed {seed}").choice((0, 0, 0.3, 2))
+    for name, (word, choices) in DRAWN_APART.items():
+        weights[name] = Random(f"{word} {seed}").choice(choices)
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
     limits["unawaited_looks"] = faults.choice((1, 1, 2))
     limits["active_tuples"] = Random(f"tuples {seed}").choice((1, 3, 1_000))

@@ -139,7 +139,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     loads.half_a_view_is_left: replace(LOADING, weights=LOADING.weights | {"truncate": 4, "break": 1}),
     loads.pending_rows_count: LOADING,
     loads.pending_rows_of_a_union_count: replace(LOADING, views=("union", "people", "active", "twice", "activity")),
-    half_of_what_is_too_large: None,
+    half_of_what_is_too_large: Focus(weights={"fault": 0, "resume": 0, "checkpoint": 0}),
     loads.gone_but_pending: LOADING,
     loads.derived_from_what_was_lost: LOADING,
     parametric.tuples_of_one_cover: PARAMETRIC,
