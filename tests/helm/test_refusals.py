@@ -70,6 +70,7 @@ TOGETHER: list[tuple[Object, str]] = [
     (SECRET | {"accessLog": {"enabled": True, "volume": {"hostPath": {"path": "/"}}}}, "restricted pods may not mount"),
     (SECRET | {"serviceMonitor": {"enabled": True}}, "Set auth.openMetrics, or serviceMonitor.tokenSecret.name"),
     (SECRET | {"drain": {"sleepSeconds": 20, "gracePeriodSeconds": 30}}, "gracePeriodSeconds is too short"),
+    (SECRET | {"drain": {"sleepSeconds": 5, "gracePeriodSeconds": 26}}, "may take 22 seconds to stop"),
     (SECRET | {"admin": {"port": 8080}}, "http.port and admin.port must differ"),
     (SECRET | {"autoscaling": {"enabled": True, "minReplicas": 9}}, "must be at most autoscaling.maxReplicas"),
     (SECRET | {"ingress": {"enabled": True}}, "set ingress.hosts"),

@@ -50,8 +50,8 @@
 {{- fail (printf "\n\nresources.limits.memory is too small: %s. With memory %s a pod needs at least %dMi, and %sMi is safe." . $.Values.memory $least (include "upquery.memory.limit" $)) -}}
 {{- end -}}
 {{- end -}}
-{{- if lt (int .drain.gracePeriodSeconds) (add (int .drain.sleepSeconds) 12) -}}
-{{- fail "\n\ndrain.gracePeriodSeconds is too short: processes may take 12 seconds to stop after drain.sleepSeconds." -}}
+{{- if lt (int .drain.gracePeriodSeconds) (add (int .drain.sleepSeconds) 22) -}}
+{{- fail "\n\ndrain.gracePeriodSeconds is too short: processes may take 22 seconds to stop after drain.sleepSeconds, 10 of them for a checkpoint." -}}
 {{- end -}}
 {{- if eq (int .http.port) (int .admin.port) -}}
 {{- fail "\n\nhttp.port and admin.port must differ." -}}
