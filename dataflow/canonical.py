@@ -3,7 +3,7 @@
 *Invariants*: a digest depends on the fields that take part in a value's equality, and on nothing of the process: no
 addresses, no order of sets. What is not known to be a plain value has none (`TypeError`).
 
-Not here: what a node's state depends on beside its plan (`engine.fingerprints`).
+Not here: what a node's state depends on beside its plan (`engine.state_digests`).
 """
 
 from collections.abc import Iterable

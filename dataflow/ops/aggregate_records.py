@@ -15,7 +15,7 @@ from dataflow.ops.aggregate_lists import ValueList
 
 
 def record_of(accumulator: Accumulator) -> tuple[Any, ...]:
-    """The accumulator's state."""
+    """The values of the attributes that `Accumulator.recorded` names, in that order."""
     return tuple([_plain(getattr(accumulator, name)) for name in accumulator.recorded])
 
 

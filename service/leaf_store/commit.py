@@ -109,7 +109,7 @@ class Commit:
             LeafClear: self.clear,
             LeafEvict: self.evict,
             LeafLoaded: self.loaded,
-            LeafDrop: self.drop,
+            LeafDrop: self.forget,
             LeafForget: self.forget,
             StoredRecords: self.restore,
         }
@@ -214,12 +214,8 @@ class Commit:
         else:
             self._grown[effect.view] -= self._erase(entry_key(head, effect.key))
 
-    def drop(self, effect: LeafDrop) -> None:
+    def forget(self, effect: LeafDrop | LeafForget) -> None:
         """Remove everything of the view."""
-        self._grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
-
-    def forget(self, effect: LeafForget) -> None:
-        """Remove all keys of the view."""
         self._grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
 
     def restore(self, effect: StoredRecords) -> None:

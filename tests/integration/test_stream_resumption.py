@@ -157,7 +157,19 @@ def test_a_connection_cut_by_the_network(database: Database, tmp_path: Path, clo
     run(check())
 
 
-def test_a_slot_that_was_dropped(database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("afterwards", "why"),
+    [
+        ((), "was dropped"),
+        (
+            # Changes between the stream's position and the new slot's are missing there.
+            ("INSERT INTO items VALUES (1, 'lost')", "SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')"),
+            "was created again by another service",
+        ),
+    ],
+    ids=["gone", "created again"],
+)
+def test_a_slot_that_was_dropped(database: Database, tmp_path: Path, afterwards: tuple[str, ...], why: str) -> None:
     database.execute(*ITEMS)
     options = permanent(tmp_path, database)
 
@@ -165,26 +177,11 @@ def test_a_slot_that_was_dropped(database: Database, tmp_path: Path) -> None:
         async with streaming(database, TABLE, slot=options) as stream:
             await stream.catch_up()
             database.drop_slots()
+            for statement in afterwards:
+                database.execute(statement.format(slot=options.name))
             lost = await until_lost(stream)
             assert lost.retryable
-            assert f"The slot {options.name} was dropped" in str(lost)
-
-    run(check())
-
-
-def test_a_slot_that_was_created_again(database: Database, tmp_path: Path) -> None:
-    """Changes between the stream's position and the new slot's are missing there."""
-    database.execute(*ITEMS)
-    options = permanent(tmp_path, database)
-
-    async def check() -> None:
-        async with streaming(database, TABLE, slot=options) as stream:
-            await stream.catch_up()
-            database.drop_slots()
-            database.execute("INSERT INTO items VALUES (1, 'lost')")
-            database.execute(f"SELECT pg_create_logical_replication_slot('{options.name}', 'pgoutput')")
-            lost = await until_lost(stream)
-            assert "created again by another service" in str(lost)
+            assert f"The slot {options.name} {why}" in str(lost)
 
     run(check())
 

@@ -38,7 +38,7 @@ class UnknownFormatError(ValueError):
 
 
 def write_frame(file: BinaryIO, kind: FrameKind, body: bytes) -> None:
-    """Append a frame."""
+    """Append a frame, whose head has checksums of the body and of itself."""
     head = _HEAD.pack(kind, len(body), crc32(body))
     file.write(head + _SUM.pack(crc32(head)) + body)
 

@@ -32,7 +32,7 @@ class CheckpointHeader:
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Raises ValueError."""
+        """Returns the header of a first frame. Raises ValueError for any other text."""
         try:
             return cls(**json.loads(body))
         except TypeError as problem:
