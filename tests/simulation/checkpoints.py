@@ -28,7 +28,6 @@ def restart_from_checkpoint(run: "Simulation", rng: Random) -> None:
     run.counters += run.engine.counters
     run.pins.clear()
     run.new_engine()
-    run.world.flush()
     run.step(StreamStarted(run.position, run.world.visibility.joined(), restoring=True))
     _install(run, rng)
     changed = frozenset([rng.choice(sorted(run.world.catalog.tables))] if rng.random() < 0.1 else ())

@@ -2,7 +2,8 @@
 may have seen them. Their positions and ids are assigned again. The connection of the stream breaks and is resumed.
 
 The stream has what is flushed, so nothing that was applied is gone. Nor is what was there when a stream began or a
-table joined: these wait for flushes.
+table joined: these wait for flushes. A snapshot taken at a restart from a checkpoint, or when an identity was altered,
+may be of what a crash undoes: lookups that must see it wait until the upstream has assigned as much again.
 
 Not here: a crash of the engine (`simulation`).
 """
@@ -36,6 +37,13 @@ def resume(run: "Simulation", rng: Random) -> None:
         run.do_apply(rng)
 
 
+def catch_up(run: "Simulation", rng: Random) -> None:
+    """Transactions, until positions and ids are as far as before all crashes: where a snapshot that was taken before
+    one is awaited, lookups wait for that."""
+    while run.world.wal < run.world.lost_wal or run.world.next_xid < run.world.lost_xid:
+        run.do_transaction(rng)
+
+
 def crash(world: World, entries: int, position: int) -> int:
     """Lose all but so many entries of the log, of which the stream has read up to `position`; return how many."""
     for transaction in list(world.open.values()):
@@ -54,6 +62,7 @@ def crash(world: World, entries: int, position: int) -> int:
         for holders in modes.values():
             holders -= gone
     world.last_truncate = {table: xid for table, xid in world.last_truncate.items() if xid not in gone}
+    world.lost_wal, world.lost_xid = max(world.lost_wal, world.wal), max(world.lost_xid, world.next_xid)
     world.wal = max(position, world.log[-1].streamed.end if world.log else 0, world.flushed_wal)
     world.next_xid = max([world.flushed_xid, *(committed.xid + 1 for committed in world.log)])
     world.visibility.forget(gone)

@@ -11,6 +11,7 @@ from dataflow.types import Key, ViewId
 from tests.simulation.configuration import Asked
 from tests.simulation.plans import FAILING
 from tests.simulation.report import require
+from tests.simulation.server_crashes import catch_up
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -51,6 +52,7 @@ def drain(run: "Simulation") -> None:
     run.rng.seed(run.configuration.seed)
     for transaction in list(run.world.open.values()):
         run.world.commit(transaction, run.rng)
+    catch_up(run, run.rng)
     run.world.reveal_all()
     for _ in range(_DRAIN_ROUNDS):
         if not _drain_once(run, run.rng):

@@ -138,6 +138,8 @@ class World:
         self.log: list[Committed] = []
         #: What no crash of the server undoes: entries of the log, its end, ids of transactions.
         self.flushed, self.flushed_wal, self.flushed_xid = 0, self.wal, self.next_xid
+        #: How far the log and the ids had been assigned before crashes of the server.
+        self.lost_wal, self.lost_xid = 0, 0
         #: Who holds an item, by mode.
         self.held: dict[Item, dict[str, set[int]]] = {}
         #: Who last took an item in which mode and committed: whoever conflicts with it has waited for it.
