@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from dataflow.engine.chunks import Chunk, CoveredKeys, NodeBegun, NodeEnded, NodeRows, Order, RankedKeys
+from dataflow.engine.chunks import Chunk, CoveredKeys, NodeBegun, NodeEnded, NodeRows, Order, RankedKeys, bounds_of
 from dataflow.engine.graph import Graph
 from dataflow.engine.leaf import Leaf
 from dataflow.engine.nodes import GroupingNode, InnerNode, PartitionNode, Stored
@@ -73,7 +73,7 @@ def _keys(node: Stored, coverage: Coverage) -> Iterator[tuple[Any, ...]]:
 def _intervals(coverage: Coverage, key: Key) -> tuple[Any, ...] | None:
     if not isinstance(coverage, OrderedCoverage) or coverage.whole(key):
         return None
-    return tuple([((a.values, a.behind), (b.values, b.behind)) for a, b in coverage.covered(key)])
+    return tuple(map(bounds_of, coverage.covered(key)))
 
 
 def _rows(node: InnerNode) -> Iterator[tuple[Any, ...]]:

@@ -63,6 +63,12 @@ def cover_named(columns: Columns, order: Order | None) -> Cover:
     return columns if order is None else OrderedCover(columns, tuple([OrderTerm(*term) for term in order]))
 
 
+def bounds_of(interval: Interval) -> tuple[Any, Any]:
+    """An interval as plain values."""
+    start, end = interval
+    return (start.values, start.behind), (end.values, end.behind)
+
+
 def interval_of(plain: tuple[Any, Any]) -> Interval:
-    """An interval of a `CoveredKeys`."""
+    """The interval of `bounds_of`."""
     return Interval(Cut(*plain[0]), Cut(*plain[1]))

@@ -164,6 +164,8 @@ class Ahead:
 
 #: Of a key's rows: all (None), those of an interval, or so many from a place on.
 Extent = Interval | Ahead | None
+#: Of a view, a key and how much of it.
+Wanted = tuple[ViewId, Key, Extent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ class Read:
     """
 
     id: ReadId
-    keys: tuple[tuple[ViewId, Key, Extent], ...]
+    keys: tuple[Wanted, ...]
     forward: bool = False
 
 

@@ -234,11 +234,14 @@ class SubscriptionSettings(Section):
 class StateSettings(Section):
     """State that survives a restart."""
 
-    #: Directory of views registered over HTTP, of files of loads and builds, and of the checkpoint.
+    #: Directory of views registered over HTTP, of files of loads and builds, of the checkpoint and of the hot keys.
     directory: Path = Path("upquery-state")
     #: Maximum seconds for writing a checkpoint of the cache when the service stops. The next start continues from it.
     #: 0: no checkpoint is written or used.
     checkpoint_s: float = Field(default=10.0, ge=0)
+    #: Seconds between lists of the keys that are read most, which a start with an empty cache fills first.
+    #: 0: no list is written or used.
+    hot_keys_s: float = Field(default=10.0, ge=0)
 
 
 class LogSettings(Section):

@@ -27,6 +27,8 @@ from tests.integration.news_workload import VIEWS
 
 WORKERS = 2
 SILENCE_S, STATEMENT_S = 3.0, 5.0
+#: As in production, keys that were read are filled again by the next session; of a list that is never old.
+HOT_KEYS_S = 0.5
 PROBED = {name: f"SELECT id, n FROM {name} WHERE id = :id" for name in ROWS}
 #: How long a probe waits for its answer.
 PROBE_S = 5.0
@@ -155,6 +157,7 @@ def running_bed(make_side: Callable[[], Side], *, shards: int = 1, **engine: Any
             cdc={"silence_s": SILENCE_S},
             engine={"shards": shards, **engine},
             upstream={"statement_timeout_s": STATEMENT_S},
+            state={"hot_keys_s": HOT_KEYS_S},
         )
         stack.callback(service.discard)
         service.start()

@@ -59,7 +59,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "initial_load": {"loop", "reads", "upstream", "views"},
         "adhoc": {"loop", "reads", "upstream", "views"},
         "audit": {"databases", "loop", "reads", "upstream", "views"},
-        "workload": {"loop", "reads", "views"},
+        "workload": {"checkpoint", "loop", "reads", "views"},
         "checkpoint": {"databases", "views"},
         "builds": {"initial_load", "upstream"},
         "session": {

@@ -31,6 +31,8 @@ class FrameKind(IntEnum):
     RECORDS = 3
     #: The file is complete.
     END = 4
+    #: Keys without rows; in a file of their own (`service.engine.workload.hot_keys`).
+    HOT_KEYS = 5
 
 
 class UnknownFormatError(ValueError):

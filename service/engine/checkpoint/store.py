@@ -123,7 +123,7 @@ class CheckpointStore:
         made = self.path.with_suffix(".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with _private(made) as file:
+            with open_private(made) as file:
                 complete = await write_state(file, header, engine, leaf, self.limit_s)
                 written = file.tell()
                 _sync(file)
@@ -137,7 +137,7 @@ class CheckpointStore:
         log.info("checkpoint written", bytes=written, complete=complete)
 
 
-def _private(path: Path) -> BinaryIO:
+def open_private(path: Path) -> BinaryIO:
     """Opens a new file for writing that only this user can read."""
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")

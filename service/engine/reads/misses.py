@@ -14,7 +14,6 @@ Not here: filling (`dataflow.engine`); frames (`service.protocol.engine_requests
 import asyncio
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from time import perf_counter
@@ -22,15 +21,16 @@ from time import perf_counter
 import structlog
 
 from dataflow.engine.effects import Answer, AnswerForward, AnswerRefresh, FailRead, Forward
-from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read, ReadBatch
+from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read, ReadBatch, Wanted
 from dataflow.errors import InvariantViolation
-from dataflow.types import Key, Position, ReadId, Row, ViewId
+from dataflow.types import Position, ReadId, Row
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
 from service.engine.loop.visibility import Visibility
 from service.engine.reads.extents import extent_of
 from service.engine.reads.forward_tasks import ForwardTasks, Found
 from service.engine.reads.forwards import check_registered, forward_query, forwarded_answers, rows_of_views
+from service.engine.reads.pending_read import PendingRead
 from service.engine.reads.slots import Slots
 from service.engine.reads.trim import Trimmer
 from service.engine.upstream import bridge
@@ -54,34 +54,6 @@ _MAX_ROUNDS = 10
 _READS_AT_ONCE = 16
 #: Problems of a forwarded read that a schema change may cause.
 _OF_SCHEMA = frozenset({"upstream_refused", "view_broken", "view_building", "internal_error"})
-
-
-@dataclass(eq=False, slots=True)
-class PendingRead:
-    """Read that waits for the engine."""
-
-    items: Sequence[ReadItem]
-    #: Views of `items` when the request arrived.
-    views: list[InstalledView]
-    requests: list[LeafRequest]
-    #: Its result is None if an answer cannot be computed: the database would fail, too.
-    reply: asyncio.Future[ReadReply | StoredReply | None]
-    #: Whether the reply has rows that are stored.
-    with_rows: bool
-    #: Id used by the engine; each repetition has a new one.
-    id: ReadId
-    #: Whether it has the engine cover whole keys only.
-    of_whole_keys: bool = False
-    rounds: int = 0
-    #: Running upstream query, if any.
-    found: Found | None = None
-    #: Rows of a forwarded read, by item, until the engine has determined their position.
-    forwarded: list[list[Row]] | None = None
-
-    @property
-    def forwards(self) -> bool:
-        """True if all views of the read are configured to forward misses."""
-        return all(view.definition.options.forwards for view in self.views)
 
 
 class Misses:
@@ -128,6 +100,15 @@ class Misses:
     async def fill(self, items: Sequence[ReadItem]) -> ReadReply | StoredReply:
         """Does as `read`, without the rows if they are stored. Raises `ApiError`."""
         return await self._answered(items, with_rows=False)
+
+    async def cover(self, keys: Sequence[Wanted]) -> None:
+        """Fills keys that no reader waits for. Raises `ApiError`."""
+        await self._room()
+        if not self._dispatcher.running:
+            raise no_stream()
+        future = asyncio.get_running_loop().create_future()
+        pending = PendingRead([], [], [], future, False, self._next_id(), of_whole_keys=True)
+        await self._opened(pending, Read(pending.id, tuple(keys)))
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Fills missing keys and returns all answers at one position. Without a stream, and while one of the views is
@@ -203,14 +184,9 @@ class Misses:
             pending.of_whole_keys = all(extent is None for _, _, extent in keys)
         except ValueError:
             raise _bad_token() from None
-        self._pending[pending.id] = pending
         self._counters.reads += 1
-        self._open(Read(pending.id, keys, pending.forwards))
         try:
-            reply = await pending.reply
-        except asyncio.CancelledError:
-            self._dispatcher.step(CancelRead(pending.id))
-            raise
+            reply = await self._opened(pending, Read(pending.id, keys, pending.forwards))
         except ApiError:
             for counts in self._missed(items):
                 counts.failed += 1
@@ -220,11 +196,23 @@ class Misses:
                 self._count(pending, perf_counter() - started_s)
             return reply
         finally:
+            # The error's traceback references this frame: remove the references from the frame to the error.
+            del pending, future
+
+    async def _opened(self, pending: PendingRead, read: Read) -> ReadReply | StoredReply | None:
+        """Hands a read to the engine and waits for its end. Raises `ApiError`."""
+        self._pending[pending.id] = pending
+        self._open(read)
+        try:
+            return await pending.reply
+        except asyncio.CancelledError:
+            self._dispatcher.step(CancelRead(pending.id))
+            raise
+        finally:
             self._pending.pop(pending.id, None)
             if pending.found is not None:
                 pending.found.cancel()
-            # The error's traceback references this frame: remove the references from the frame to the error.
-            del pending, future
+            del pending
 
     def _open(self, read: Read) -> None:
         self._opening[read.id] = read
@@ -301,10 +289,10 @@ class Misses:
         pairs = zip(views, items, strict=True)
         return [request_of(self._leaf.info(view.id), item.values, item.window) for view, item in pairs]
 
-    def _keys(self, pending: PendingRead, wanted: Iterable[int]) -> tuple[tuple[ViewId, Key, Extent], ...]:
+    def _keys(self, pending: PendingRead, wanted: Iterable[int]) -> tuple[Wanted, ...]:
         """Returns the keys and extents that the engine has to cover. Raises `ValueError` for a token of another
         read."""
-        keys: list[tuple[ViewId, Key, Extent]] = []
+        keys: list[Wanted] = []
         for i in wanted:
             view, request = pending.views[i].id, pending.requests[i]
             extent: Extent = None
@@ -406,6 +394,10 @@ class Misses:
     def _forward(self, effect: Forward) -> None:
         pending = self._pending.get(effect.read)
         if pending is None:
+            return
+        if not pending.items:
+            self._fail(pending, ApiError("query_failed", "One of the keys cannot be cached."))
+            self._dispatcher.step(CancelRead(effect.read, refused=True))
             return
         try:
             pending.found = self._ask_upstream(pending.views, pending.items)

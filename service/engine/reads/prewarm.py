@@ -1,7 +1,8 @@
 """Prewarming: fills keys before they are read, at the start of a session and on request.
 
-Keys are ordered by frequency, hottest first, in the form of the access log: texts of a view's parameters in their
-order, lists as JSON arrays. They are ordinary reads of many keys at once, so their misses are looked up with ``= ANY``.
+Keys are ordered by frequency, hottest first; those of a request have the form of the access log: texts of a view's
+parameters in their order, lists as JSON arrays. They are ordinary reads of many keys at once, so their misses are
+looked up with ``= ANY``.
 
 *Invariants*: one batch runs at a time, and none begins while readers wait for misses (up to a short limit, since a busy
 site always has one); no key is filled above `SHARE` of the memory budget, so prewarming evicts nothing; keys that
@@ -12,14 +13,16 @@ Not here: the choice of keys (`dataflow.spark`, docs/workload.md).
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import structlog
 
+from dataflow.engine.events import Wanted
 from dataflow.plan.nodes import Members
 from dataflow.types import Value
 from service.engine.loop.dispatcher import Dispatcher
@@ -47,6 +50,9 @@ _TRIES = 5
 _OF_A_KEY = frozenset({"upstream_refused", "query_failed", "parameter_type", "too_large"})
 #: Number of requests remembered.
 _KEPT = 50
+T = TypeVar("T")
+#: Reads a batch; returns whether it is filled.
+Fill = Callable[[Sequence[T]], Awaitable[bool]]
 
 
 @dataclass(slots=True)
@@ -99,6 +105,11 @@ class Prewarm:
         task.add_done_callback(self._tasks.discard)
         return filling
 
+    async def cover(self, keys: Sequence[Wanted]) -> FillProgress:
+        """Fills keys of any views in the given order, those that are holes."""
+        filling = FillProgress("*", len(keys))
+        return await self._ended(filling, partial(self._fill_batches, filling, keys, self._covered))
+
     def fillings(self) -> list[dict[str, Any]]:
         """Progress of the latest requests, for ``GET /v1/prewarm``."""
         return [asdict(filling) for filling in self._fillings]
@@ -117,10 +128,13 @@ class Prewarm:
         return filling
 
     async def _run(self, filling: FillProgress, keys: Sequence[Sequence[str | None]]) -> FillProgress:
+        return await self._ended(filling, partial(self._fill, filling, keys))
+
+    async def _ended(self, filling: FillProgress, fill: Callable[[], Awaitable[None]]) -> FillProgress:
         try:
             async with self._turn:
                 filling.status = "running"
-                await self._fill(filling, keys)
+                await fill()
         except asyncio.CancelledError:
             filling.stop("The engine process is shutting down.")
             raise
@@ -142,12 +156,15 @@ class Prewarm:
             return
         items = items_of(info, keys)
         filling.refused = len(keys) - len(items)
+        await self._fill_batches(filling, items, self._filled)
+
+    async def _fill_batches(self, filling: FillProgress, items: Sequence[T], fill: Fill[T]) -> None:
         for start in range(0, len(items), BATCH_KEYS):
             if self._budget.used_bytes >= SHARE * self._budget.limit_bytes:
                 filling.stop(f"{SHARE:.0%} of the memory budget is used.")
                 return
             await self._politely()
-            await self._read(filling, items[start : start + BATCH_KEYS])
+            await self._read(filling, items[start : start + BATCH_KEYS], fill)
 
     def _info(self, view: str) -> ViewInfo | None:
         """Returns the readers' description of the view; None for a fully materialized view, which has nothing to fill.
@@ -167,32 +184,46 @@ class Prewarm:
         while self._reads.pending and loop.time() < limit:
             await asyncio.sleep(_LOOK_S)
 
-    async def _read(self, filling: FillProgress, items: Sequence[ReadItem], tries: int = _TRIES) -> None:
+    async def _filled(self, items: Sequence[ReadItem]) -> bool:
+        reply = await self._reads.fill(items)
+        stored = isinstance(reply, StoredReply) or reply.source is AnswerSource.UNSTORED
+        return stored or self._forwards(items[0])
+
+    async def _covered(self, keys: Sequence[Wanted]) -> bool:
+        engine = self._dispatcher.engine
+        leaves = {} if engine is None else engine.graph.leaves
+        holes = []
+        for want in keys:
+            leaf = leaves.get(want[0])
+            if leaf is not None and not leaf.stopped and want[1] not in leaf.coverage:
+                holes.append(want)
+        if holes:
+            await self._reads.cover(holes)
+        return True
+
+    async def _read(self, filling: FillProgress, items: Sequence[T], fill: Fill[T], tries: int = _TRIES) -> None:
         """Reads a batch. One that is refused, or answered upstream, because of one of its keys is split, so that the
         others are filled. (Both cases can be temporary: nothing is cached for a table just added to the publication.)
         """
         waits = Backoff()
         for left in reversed(range(tries)):
             try:
-                reply = await self._reads.fill(items)
+                if await fill(items):
+                    filling.filled += len(items)
+                    return
             except ApiError as error:
                 if error.code in _OF_A_KEY and not error.retryable:
                     break
                 if not (error.retryable and left):
                     raise
-            else:
-                filled = isinstance(reply, StoredReply) or reply.source is AnswerSource.UNSTORED
-                if filled or self._forwards(items[0]):
-                    filling.filled += len(items)
-                    return
             if left:
                 await asyncio.sleep(waits.failed())
         if len(items) == 1:
             filling.refused += 1
             return
         half = len(items) // 2
-        await self._read(filling, items[:half], tries=1)
-        await self._read(filling, items[half:], tries=1)
+        await self._read(filling, items[:half], fill, tries=1)
+        await self._read(filling, items[half:], fill, tries=1)
 
     def _forwards(self, item: ReadItem) -> bool:
         """True if the upstream always answers misses of the item, which are filled in the background."""

@@ -59,6 +59,7 @@ from service.engine.views.registry import Definition, Origin, StateError, ViewOp
 from service.engine.views.repair import Repair
 from service.engine.views.tables import FollowedTables, TableRefusedError
 from service.engine.workload.applied import AppliedWorkload
+from service.engine.workload.hot_keys import HotKeys
 from service.ground.backoff import Backoff
 from service.ground.clock import wall_ms
 from service.ground.errors import ApiError
@@ -126,6 +127,7 @@ class Runtime:
             lineage=self.lineage,
             counters=self.counters,
             make_stream=self._source(stream),
+            hot_keys=self.hot_keys,
             checkpoints=CheckpointStore(settings.state.directory / "checkpoint", settings.state.checkpoint_s),
         )
         self.dispatcher.on_reach(self._reach)
@@ -162,6 +164,8 @@ class Runtime:
         self.prewarm = Prewarm(self.reads, registry, leaf, dispatcher, self.budget)
         state = self._settings.state.directory
         self.workload = AppliedWorkload(dispatcher, registry, leaf, self.prewarm, state)
+        name = f"hot-keys-{self.shard.number}-of-{self._settings.engine.shards}"
+        self.hot_keys = HotKeys(dispatcher, self.prewarm, state / name, self._settings.state.hot_keys_s)
         self.audits = Audits(self._settings, leaf, registry, dispatcher, lambda: self.hold, self._reach)
 
     def _make_views(self) -> Installer:
@@ -436,6 +440,7 @@ class Runtime:
         if report.touches:
             self.counters.touches += len(report.touches)
             self.dispatcher.step(Touched(tuple(report.touches)))
+            self.hot_keys.touched(report.touches)
 
     def subscriber(self, tell: Tell) -> TopicsOfConnection:
         """Registers a worker's callback for touched topics."""

@@ -48,6 +48,7 @@ from service.engine.views.registry import Definition, RegisteredView, ViewPlan
 from service.engine.views.repair import Repair
 from service.engine.views.schema_watch import SchemaWatch
 from service.engine.views.tables import TableRefusedError
+from service.engine.workload.hot_keys import HotKeys
 from service.ground.errors import ApiError
 from service.ground.version import version_text
 from service.protocol.counters import Counters
@@ -76,6 +77,7 @@ class Parts:
     lineage: Lineage
     counters: Counters
     make_stream: MakeStream
+    hot_keys: HotKeys
     checkpoints: CheckpointStore
 
 
@@ -275,6 +277,7 @@ class Session:
             parts.load_reports.run(),
             schema.keep(parts.settings.cdc.schema_check_s),
             parts.known_plans.keep(lambda: parts.repair.last),
+            parts.hot_keys.keep(),
             self._catch_up(),
             self._until_failed(),
             self._until_replaced(),

@@ -20,13 +20,14 @@ async def running(
     *,
     views: Mapping[str, str] | None = None,
     upstream: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
     **sections: Mapping[str, Any],
 ) -> AsyncIterator[Runtime]:
     """A runtime whose sessions run. `views`: SQL by name, a story by its id if none are given; `sections` of the
     settings."""
     settings = Settings(
         upstream={"url": database.url, **(upstream or {})},
-        state={"directory": directory / "state"},
+        state={"directory": directory / "state", "hot_keys_s": 0, **(state or {})},
         views=[{"name": name, "sql": sql} for name, sql in (views or {"story": STORY}).items()],
         **sections,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.reads.misses import PendingRead
+from service.engine.reads.pending_read import PendingRead
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import Status, ViewOptions
 from service.ground.errors import ApiError

@@ -1,0 +1,152 @@
+"""Hot keys: those that were read most of late, filled again by a session that begins without them.
+
+A session begins with an empty cache where its stream cannot continue the one before, as after the end of a process that
+was killed. The list of hot keys, without rows, is written to the state directory from time to time; the next session
+fills them, hottest first, before readers miss them one by one.
+
+*Theory*: a key is a hint and no state. It is looked up as for any miss, so a list that is old costs lookups, but cannot
+change an answer. A digest of its view's plan shows whether the key still has the same meaning.
+
+*Invariants*: the list is replaced only after its keys have been filled, so it survives a process that is killed again
+meanwhile. It has at most `MOST_KEYS` keys.
+
+Not here: filling with low priority (`service.engine.reads.prewarm`), rows across a restart
+(`service.engine.checkpoint`).
+"""
+
+import asyncio
+import marshal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from dataflow.engine.chunks import bounds_of, interval_of
+from dataflow.engine.events import Wanted
+from dataflow.engine.graph import Graph
+from dataflow.engine.leaf import Leaf
+from dataflow.engine.state_digests import StateDigests
+from dataflow.plan.parts import WHOLE
+from dataflow.types import Key, ViewId
+from service.engine.checkpoint.frames import MAGIC, FrameKind, read_frames, write_frame
+from service.engine.checkpoint.store import open_private
+from service.engine.loop.dispatcher import Dispatcher
+from service.engine.reads.prewarm import Prewarm
+from service.protocol.engine_requests import Touch
+
+log = structlog.get_logger()
+
+#: Keys of a list, and of a frame of its file.
+MOST_KEYS = 10_000
+_FRAME_KEYS = 256
+#: Counts of reads shrink to this share with each list: keys that are not read any more leave it.
+_FADING = 0.9
+#: Keys counted between two lists.
+_MOST_COUNTED = 4 * MOST_KEYS
+
+#: Plain values: the digest of a view's state, a key, and the bounds of its covered part or None for the whole.
+HotKey = tuple[bytes, Key, Any]
+
+
+class HotKeys:
+    """The list of one engine process. `every_s`: seconds between two lists; 0: none is written or used.
+
+    *State*: `_counts`, of the reads of the current engine's keys.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, prewarm: Prewarm, path: Path, every_s: float) -> None:
+        self._dispatcher = dispatcher
+        self._prewarm = prewarm
+        self._path = path
+        self._every_s = every_s
+        self._counts: dict[tuple[ViewId, Key], float] = {}
+
+    def touched(self, touches: Iterable[Touch]) -> None:
+        """Counts reads of keys."""
+        counts = self._counts
+        for view, key, times in touches:
+            counts[view, key] = counts.get((view, key), 0.0) + times
+        if len(counts) > _MOST_COUNTED:
+            self._counts = dict(self._hottest())
+
+    async def keep(self) -> None:
+        """Fills the keys of the last list, then writes a list whenever some time has passed; until cancelled."""
+        self._counts.clear()
+        if not self._every_s:
+            await asyncio.Event().wait()
+        await self._fill(await asyncio.to_thread(read_list, self._path))
+        while True:
+            await asyncio.sleep(self._every_s)
+            engine = self._dispatcher.engine
+            if engine is None or not self._counts:
+                continue
+            hottest = self._hottest()
+            self._counts = {of: times * _FADING for of, times in hottest}
+            await asyncio.to_thread(write_list, self._path, list(_named(engine.graph, hottest)))
+
+    def _hottest(self) -> list[tuple[tuple[ViewId, Key], float]]:
+        return sorted(self._counts.items(), key=itemgetter(1), reverse=True)[:MOST_KEYS]
+
+    async def _fill(self, keys: Sequence[HotKey]) -> None:
+        engine = self._dispatcher.engine
+        if keys and engine is not None:
+            await self._prewarm.cover(list(_wanted(engine.graph, keys)))
+
+
+def _named(graph: Graph, hottest: Iterable[tuple[tuple[ViewId, Key], float]]) -> Iterator[HotKey]:
+    """Yields those keys that are covered, as another engine can find them."""
+    digests = StateDigests(graph)
+    known: dict[ViewId, bytes | None] = {}
+    for (view, key), _ in hottest:
+        leaf = graph.leaves.get(view)
+        if leaf is None or leaf.full or key not in leaf.coverage:
+            continue
+        digest = known[view] if view in known else known.setdefault(view, digests.of(leaf))
+        if digest is not None:
+            first = leaf.coverage.covered(key)[0]
+            yield digest, key, None if first == WHOLE else bounds_of(first)
+
+
+def _wanted(graph: Graph, keys: Iterable[HotKey]) -> Iterator[Wanted]:
+    """Yields the keys as this engine names them, without those of views that it does not have."""
+    digests = StateDigests(graph)
+    views: dict[bytes | None, list[Leaf]] = {}
+    for leaf in graph.leaves.values():
+        if not leaf.full:
+            views.setdefault(digests.of(leaf), []).append(leaf)
+    for digest, key, bounds in keys:
+        for leaf in views.get(digest, ()):
+            yield leaf.view_id, key, None if bounds is None else interval_of(bounds)
+
+
+def write_list(path: Path, keys: Sequence[HotKey]) -> None:
+    """Replaces the file; errors are logged. It need not be on disk: a list that is lost costs misses."""
+    made = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open_private(made) as file:
+            file.write(MAGIC)
+            for start in range(0, len(keys), _FRAME_KEYS):
+                some: Any = keys[start : start + _FRAME_KEYS]
+                # Keys whose values are not plain are left out, with those of their frame.
+                with suppress(ValueError):
+                    write_frame(file, FrameKind.HOT_KEYS, marshal.dumps(some))
+        made.replace(path)
+    except OSError as problem:
+        log.warning("the list of hot keys cannot be written", reason=problem.strerror, path=str(path))
+
+
+def read_list(path: Path) -> list[HotKey]:
+    """Returns the keys of a file, hottest first; none of frames that are damaged, and none of another format."""
+    try:
+        with path.open("rb") as file:
+            bodies = [body for kind, body in read_frames(file) if kind is FrameKind.HOT_KEYS and body is not None]
+        return [key for body in bodies for key in marshal.loads(body)]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, EOFError) as problem:
+        log.warning("the list of hot keys cannot be read", reason=str(problem), path=str(path))
+        return []
