@@ -12,8 +12,9 @@ BUILD := build/compiled
 # The first Python on the path that is new enough; `make demo PYTHON=/path/to/python` overrides it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 # Tests run on this many processes: many of them wait for servers, so four more than there are processors.
-JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 4)))
+JOBS ?= $(shell echo $$(($(PROCESSORS) + 4)))
 # Whoever sets it pays for it: each of some hundred processes that the tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
@@ -51,6 +52,8 @@ test: servers ## Lint, types, then all tests; ARGS='tests/cdc' only some
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 .PHONY: check
+# Without servers nothing waits, and each process pays for its own imports.
+check: JOBS := $(PROCESSORS)
 check: lint ## Lint, types, and the tests that need no server: after each change
 	@echo "── pytest, without servers"
 	@SIM_STEPS=50000 $(BIN)/python -m pytest -n $(JOBS) -m 'not server' $(ARGS)
