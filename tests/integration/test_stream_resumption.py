@@ -1,6 +1,7 @@
 """Broken connections of a stream with a permanent slot: another one continues, and nothing is lost or comes twice."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -295,9 +296,7 @@ def test_a_server_without_a_limit(own_server: Callable[..., Database], tmp_path:
         async with streaming(database, TABLE, slot=SlotOptions("permanent", name, keep_bytes=1 << 20)) as stream:
             await stream.catch_up()
             waiting = asyncio.ensure_future(until_lost(stream))
-            with psycopg.connect(database.url, autocommit=True) as killer:
-                killer.execute(KILL)
-                other = await _other_sender(database, killer)
+            other = _other_sender(database)
             database.execute("INSERT INTO items SELECT i, repeat('x', 100) FROM generate_series(1, 30000) i")
             lost = await waiting
             assert "[cdc] slot_keep" in str(lost)
@@ -307,12 +306,13 @@ def test_a_server_without_a_limit(own_server: Callable[..., Database], tmp_path:
     run(check())
 
 
-async def _other_sender(database: Database, killer: psycopg.Connection) -> psycopg.Connection:
-    """Take the only place of a replication connection."""
-    async with asyncio.timeout(LIMIT_S):
+def _other_sender(database: Database) -> psycopg.Connection:
+    """Take the only place of a replication connection from the stream, which does not run meanwhile."""
+    give_up = time.monotonic() + LIMIT_S
+    with psycopg.connect(database.url, autocommit=True) as killer:
         while True:
+            killer.execute(KILL)
             try:
-                return await asyncio.to_thread(psycopg.connect, database.url + "?replication=database", autocommit=True)  # type: ignore[arg-type]
+                return psycopg.connect(database.url + "?replication=database", autocommit=True)  # type: ignore[arg-type]
             except psycopg.OperationalError:
-                killer.execute(KILL)
-                await asyncio.sleep(0)
+                assert time.monotonic() < give_up
