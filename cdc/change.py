@@ -71,7 +71,7 @@ class TableLayout:
     #: Partitions that contain the table's rows (PostgreSQL: the leaves of the partition tree); None: not partitioned.
     partitions: tuple[Partition, ...] | None = None
     #: Fingerprints for changes that neither the stream nor the fields above show (PostgreSQL): of the table's file,
-    #: which a rewrite replaces; of each column's definition; of the publication. Empty: not checked.
+    #: which a rewrite replaces; of each column's definition; of publication and partitions. Empty: not checked.
     file_mark: str = field(default="", compare=False)
     column_marks: tuple[str, ...] = field(default=(), compare=False)
     #: Fingerprint of each column's type (labels, attributes) and collation.
@@ -82,6 +82,11 @@ class TableLayout:
     #: The layout that this one extends, and the position from which on rows have values for all columns.
     former: "TableLayout | None" = field(default=None, compare=False, repr=False)
     extended: int = field(default=0, compare=False)
+
+    @property
+    def marks(self) -> tuple[str | tuple[str, ...], ...]:
+        """The fingerprints, that of the file first."""
+        return self.file_mark, self.column_marks, self.type_marks, self.publication_mark
 
 
 class TableChange:

@@ -73,10 +73,14 @@ class StreamStart:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlace:
-    """A place where a later stream can continue: its position, and all that identifies it, as text."""
+    """A place where a later stream can continue: its position, and all that identifies it, as text.
+
+    `hidden`: snapshots may not see yet what precedes it. It can be used once one has seen all of that.
+    """
 
     position: int
     text: str
+    hidden: bool = False
 
 
 class ChangeStream(Protocol):
@@ -133,4 +137,13 @@ class ContinuableStream(ChangeStream, Protocol):
     async def start_at(self, place: str) -> StreamStart:
         """Begin at a place if the log certainly is the same and still has all that follows it; else as `start` does.
         Raises StreamLost."""
+        ...
+
+    async def mark_place(self) -> None:
+        """Return once there is a `place`, if there can be one. Batches must be read and acknowledged meanwhile, and no
+        more of the log is discarded from then on. Cancel to give up."""
+        ...
+
+    def leave(self) -> None:
+        """Let the upstream keep its log from `place` on when the stream is closed."""
         ...

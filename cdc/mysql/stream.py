@@ -195,6 +195,12 @@ class MySqlStream:
         )
         return StreamPlace(assembler.position, place.text())
 
+    async def mark_place(self) -> None:
+        """Return at once: the log of MariaDB has a place behind each batch."""
+
+    def leave(self) -> None:
+        """Do nothing: the server's settings decide how long it keeps its log."""
+
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:

@@ -119,6 +119,18 @@ def replication_hint(conninfo: str) -> str:
     return f'A superuser must run: ALTER ROLE "{role}" REPLICATION;'
 
 
+def stream_hint(failure: PostgresFailure, problem: BaseException, conninfo: str) -> str | None:
+    """Return the remedy of a change stream's error."""
+    state = getattr(problem, "sqlstate", None)
+    if "wal_level" in failure.detail:
+        return "Run: ALTER SYSTEM SET wal_level = 'logical'; and restart PostgreSQL."
+    if state == "53400":
+        return "Raise max_replication_slots: ALTER SYSTEM SET max_replication_slots = 20; and restart PostgreSQL."
+    if state == "42501" and failure.hint is None:
+        return replication_hint(conninfo)
+    return failure.hint
+
+
 def _sentence(problem: BaseException) -> str:
     """Return the server's primary message if the error has one: psycopg's text has several lines."""
     diagnostics = getattr(problem, "diag", None)

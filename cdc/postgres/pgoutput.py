@@ -27,7 +27,7 @@ from cdc.change import (
     TableChange,
     TableLayout,
 )
-from cdc.postgres.position import widen
+from cdc.postgres.position import CommitRecord, format_lsn, widen
 from cdc.postgres.relations import Relation, changed_columns, misfit, read_relation, read_text
 from cdc.row_images import RowImages
 
@@ -96,8 +96,8 @@ class _Binding:
 class Decoder:
     """The decoder of one stream.
 
-    *State*: `position`, the stream's position; `rows`, the number of rows in the transaction returned last; `altered`,
-    whether that transaction altered the schema; `notices`, notices not taken yet.
+    *State*: `position`, the stream's position; `last`, the last commit; `rows`, the number of rows in the transaction
+    returned last; `altered`, whether that transaction altered the schema; `notices`, notices not taken yet.
     """
 
     def __init__(
@@ -124,6 +124,7 @@ class Decoder:
         self._noticed: dict[str, SchemaNotice] = {}
         self._xid = 0
         self._commit_lsn = 0
+        self._commit_us = 0
         self._open = False
         self._overflown = False
         self._transaction_rows = 0
@@ -132,6 +133,7 @@ class Decoder:
         self.rows = 0
         self.altered = False
         self.position = 0
+        self.last: CommitRecord | None = None
         self.notices: list[SchemaNotice] = []
 
     @property
@@ -155,10 +157,8 @@ class Decoder:
         self._bindings.clear()
         # The transaction may have marked itself by one of them.
         self._strangers.clear()
-        self._changes = {}
-        self._images = {}
-        self._touched = []
-        self._passing = []
+        self._changes, self._images = {}, {}
+        self._touched, self._passing = [], []
 
     def advance(self, position: int) -> None:
         """Note that the server has sent everything up to `position`. Ignored within a transaction."""
@@ -308,7 +308,7 @@ class Decoder:
             self._layouts, self._next_layouts = self._next_layouts, None
             self._homes = _homes(self._layouts)
             self._bindings.clear()
-        self._commit_lsn, _, xid = _BEGIN(data, at + 1)
+        self._commit_lsn, self._commit_us, xid = _BEGIN(data, at + 1)
         self._xid = self._near = widen(xid, self._near)
         self._open = True
 
@@ -336,7 +336,10 @@ class Decoder:
 
     def _commit(self, data: bytes, at: int) -> CommittedTransaction | None:
         end: int = _COMMIT(data, at + 1)[2]
+        if end < self.position:
+            raise MalformedStream(f"a transaction ends at {format_lsn(end)}, before {format_lsn(self.position)}")
         self.position = end
+        self.last = CommitRecord(self._commit_lsn, self._commit_us, self._xid)
         self._open = False
         self.altered, self._marked = self._marked, False
         changes = self._changes

@@ -6,7 +6,7 @@ Not here: taking snapshots (`service.engine.databases.postgres.lookups`, `stream
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 _HALF = 1 << 31
 _EPOCH = 1 << 32
@@ -39,6 +39,14 @@ def widen(xid: int, near: int) -> int:
     if near - wide > _HALF:
         return wide + _EPOCH
     return wide
+
+
+class CommitRecord(NamedTuple):
+    """A commit, as no other log has it: the start of its record, its time in microseconds, the transaction's id."""
+
+    start: int
+    time_us: int
+    xid: int
 
 
 class PostgresSnapshot:

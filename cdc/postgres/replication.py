@@ -174,6 +174,11 @@ async def _import_snapshot(ordinary: psycopg.AsyncConnection, exported: str) -> 
     async with ordinary.transaction():
         await ordinary.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         await ordinary.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(exported)))
-        row = await (await ordinary.execute("SELECT pg_catalog.pg_current_snapshot()::text")).fetchone()
+        return await read_snapshot(ordinary)
+
+
+async def read_snapshot(ordinary: psycopg.AsyncConnection) -> PostgresSnapshot:
+    """Return the snapshot of a statement that runs now."""
+    row = await (await ordinary.execute("SELECT pg_catalog.pg_current_snapshot()::text")).fetchone()
     assert row is not None
     return PostgresSnapshot.parse(row[0])

@@ -43,15 +43,18 @@ class Resumption:
     server: ServerState
     pids: set[int] = field(default_factory=set)
 
-    async def attempt(self, conninfo: str, timeout_s: float, position: int) -> ReplicationConnection:
-        """Return a connection that continues at `position`. Raises StreamLost if the slot cannot be used, and
-        psycopg's errors if the server cannot be reached."""
+    async def attempt(
+        self, conninfo: str, timeout_s: float, position: int, start: int | None = None
+    ) -> ReplicationConnection:
+        """Return a connection that continues at `position`; it begins at `start`, if given, which is before that.
+        Raises StreamLost if the slot cannot be used, and psycopg's errors if the server cannot be reached."""
+        start = position if start is None else start
         connection = await ReplicationConnection.open(conninfo, timeout_s)
         try:
             self._check_server(await connection.identify(), position)
-            await self._release(connection, position)
+            await self._release(connection, start)
             self.pids.add(connection.pid)
-            await connection.begin(self.slot.name, self.publication, position)
+            await connection.begin(self.slot.name, self.publication, start)
         except (psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState) as problem:
             await connection.close()
             raise StreamLost(

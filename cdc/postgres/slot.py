@@ -5,7 +5,7 @@ that another one can continue the stream (`resumption`); until it is dropped, th
 position on.
 
 *Invariants*: a permanent slot has the name of one service on one host. It is dropped by that service: when the stream
-is closed, when it is lost, and, after a crash, at the next start.
+is closed, unless another process will continue it, when it is lost, and, after a crash, at the next start.
 
 Not here: the connection that reads a slot (`replication`).
 """
@@ -49,11 +49,12 @@ BOUND_STATEMENT = "ALTER SYSTEM SET max_slot_wal_keep_size = '4GB'; SELECT pg_re
 @dataclass(frozen=True, slots=True)
 class SlotOptions:
     """Choice of a stream's slot: `name` is that of a permanent one, which is dropped when it holds `keep_bytes` on a
-    server without a limit."""
+    server without a limit. `outlives_service`: a later process may continue the stream, so it may be left behind."""
 
     kind: SlotKind = "temporary"
     name: str = ""
     keep_bytes: int = 4 << 30
+    outlives_service: bool = False
 
 
 #: The default of a stream.
@@ -87,10 +88,10 @@ def slot_name(host: str, directory: Path, conninfo: str) -> str:
 async def choose(ordinary: psycopg.AsyncConnection, options: SlotOptions) -> Slot:
     """Return the slot to create. A leftover of its name is dropped."""
     temporary = Slot(f"{PREFIX}{secrets.token_hex(8)}", permanent=False)
+    free = await drop(ordinary, options.name)
     if options.kind == "temporary":
         return temporary
-    row = await (await ordinary.execute(_BOUNDED)).fetchone()
-    bounded = row is not None and bool(row[0])
+    bounded = await is_bounded(ordinary)
     if options.kind == "auto" and not bounded:
         log.info(
             "the change stream uses a temporary slot, since the server does not limit what a slot may hold; when its "
@@ -98,7 +99,7 @@ async def choose(ordinary: psycopg.AsyncConnection, options: SlotOptions) -> Slo
             BOUND_STATEMENT,
         )
         return temporary
-    if not await drop(ordinary, options.name):
+    if not free:
         log.warning(
             "the slot %s is in use by another service with the same host name and state directory, so the change "
             "stream uses a temporary slot; give each service a state directory of its own",
@@ -106,6 +107,12 @@ async def choose(ordinary: psycopg.AsyncConnection, options: SlotOptions) -> Slo
         )
         return temporary
     return Slot(options.name, permanent=True, bounded=bounded)
+
+
+async def is_bounded(ordinary: psycopg.AsyncConnection) -> bool:
+    """Return whether the server limits what a slot holds."""
+    row = await (await ordinary.execute(_BOUNDED)).fetchone()
+    return row is not None and bool(row[0])
 
 
 async def drop(ordinary: psycopg.AsyncConnection, name: str) -> bool:

@@ -11,26 +11,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from struct import Struct
+from dataclasses import replace
 
 import psycopg
 
 from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
 from cdc.postgres import slot as slots
 from cdc.postgres.delays import delay_reason
-from cdc.postgres.failures import PostgresFailure, check_conninfo, classify, replication_hint
+from cdc.postgres.failures import check_conninfo, classify, stream_hint
 from cdc.postgres.pgoutput import Decoder, MalformedStream
-from cdc.postgres.replication import ReplicationConnection, connect, raise_end
+from cdc.postgres.place import ALIVE, DATA, PAYLOAD, SlotPlace, wal_end
+from cdc.postgres.publication import require_publication
+from cdc.postgres.replication import ReplicationConnection, connect, raise_end, read_snapshot
 from cdc.postgres.resumption import Resumption
-from cdc.postgres.slot import TEMPORARY, SlotOptions
-from cdc.stream import StreamStart
+from cdc.postgres.slot import TEMPORARY, Slot, SlotOptions
+from cdc.stream import StreamPlace, StreamStart
 
 log = logging.getLogger(__name__)
-
-_KEEPALIVE = Struct("!cQqB").unpack_from
-_DATA, _ALIVE = b"wk"
-#: Offset of the message in a data message, behind kind, start, end and time.
-_PAYLOAD = 25
 
 #: Maximum interval of status updates with a request for a reply; the server drops a client that is silent for long.
 STATUS_S = 10.0
@@ -60,7 +57,8 @@ class PostgresStream:
     A table that is added to `tables` later is like one just added to the publication: transactions that committed
     before, but are not yet visible to lookups, were skipped.
 
-    *State*: `_resumption`, if the slot is permanent; `_broken`, the reason why the connection has ended.
+    *State*: `_resumption`, if the slot is permanent; `_broken`, the reason why the connection has ended; `_left`, the
+    slot is not dropped when the stream is closed.
     """
 
     def __init__(
@@ -93,6 +91,9 @@ class PostgresStream:
         #: The next batch is the first one of another connection.
         self._resumed = False
         self._closed = False
+        self._left = False
+        #: Set once there is a place. While it is there, nothing is acknowledged.
+        self._placed: asyncio.Event | None = None
         self._decoder = Decoder(0, max_transaction_rows)
         self._timer: asyncio.TimerHandle | None = None
         #: A decoded transaction that altered the schema, to be returned next.
@@ -107,10 +108,7 @@ class PostgresStream:
 
     async def start(self) -> StreamStart:
         """Connect, create the slot with its snapshot and start streaming. Raises StreamLost."""
-        try:
-            check_conninfo(self._conninfo)
-        except ValueError as problem:
-            raise StreamLost(str(problem), retryable=False) from None
+        self._check_url()
         waiting = asyncio.get_running_loop().create_task(self._report_delay())
         try:
             async with asyncio.timeout(self._start_timeout_s):
@@ -129,6 +127,31 @@ class PostgresStream:
             waiting.cancel()
             self.held_up = None
 
+    async def start_at(self, place: str) -> StreamStart:
+        """Continue at a place if the slot certainly has all that follows it, else as `start`. Raises StreamLost."""
+        self._check_url()
+        try:
+            async with asyncio.timeout(self._start_timeout_s):
+                return await self._continue(SlotPlace.parse(place))
+        except (StreamLost, ValueError) as problem:
+            refusal = str(problem)
+        except (psycopg.Error, TimeoutError) as problem:
+            if self._is_passing(problem):
+                await self.close()
+                raise self._lost(problem) from None
+            refusal = self._lost(problem).reason
+        except BaseException:
+            await self.close()
+            raise
+        await self._disconnect()
+        return replace(await self.start(), refusal=refusal)
+
+    def _check_url(self) -> None:
+        try:
+            check_conninfo(self._conninfo)
+        except ValueError as problem:
+            raise StreamLost(str(problem), retryable=False) from None
+
     async def _report_delay(self) -> None:
         await asyncio.sleep(PATIENT_S)
         self.held_up = await self._delay_reason()
@@ -139,7 +162,7 @@ class PostgresStream:
 
     async def _start(self) -> StreamStart:
         async with await self._connect() as ordinary:
-            await self._check_publication(ordinary)
+            await require_publication(ordinary, self._publication)
             slot = await slots.choose(ordinary, self._slot_options)
             connection = self._connection = await self._open()
             server = await connection.identify()
@@ -152,21 +175,65 @@ class PostgresStream:
         self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
         return StreamStart(position, snapshot, server=str(server))
 
+    async def _continue(self, place: SlotPlace) -> StreamStart:
+        """Continue at a place, which is visible. Raises StreamLost if that is impossible, and psycopg's errors."""
+        async with await self._connect() as ordinary:
+            await require_publication(ordinary, self._publication)
+            await place.check(ordinary, self._slot_options)
+            snapshot = await read_snapshot(ordinary)
+        resumption = Resumption(Slot(place.slot, permanent=True), self._publication, place.server)
+        self._connection = await resumption.attempt(
+            self._conninfo, self._connect_timeout_s, place.position, place.last.start
+        )
+        self._decoder = Decoder(place.last.xid, self._max_transaction_rows)
+        await place.recognize(self._connection, self._decoder)
+        self._resumption, self._left = resumption, True
+        self._reported, self._acknowledged = self._decoder.position, place.last.start
+        self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
+        return StreamStart(self._reported, snapshot, server=str(place.server), continued=True)
+
+    # ── The place ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def place(self) -> StreamPlace | None:
+        """The place behind the last batch; None unless the slot may be left behind and has the last transaction."""
+        resumption, decoder, connection = self._resumption, self._decoder, self._connection
+        last, position = decoder.last, self._reported
+        if resumption is None or connection is None or last is None or not self._may_be_left(resumption):
+            return None
+        if last.start < self._acknowledged or position != decoder.position or self._altering is not None:
+            return None
+        server, version = resumption.server, connection.pgconn.server_version
+        place = SlotPlace(server.system, server.timeline, version, resumption.slot.name, position, last)
+        return StreamPlace(position, place.text(), hidden=True)
+
+    def _may_be_left(self, resumption: Resumption) -> bool:
+        return self._slot_options.outlives_service and resumption.slot.bounded
+
+    async def mark_place(self) -> None:
+        """Write a transaction, unless there is one since the last acknowledgement, and wait until it has been read."""
+        if self._resumption is None or not self._may_be_left(self._resumption):
+            return
+        self._placed = placed = asyncio.Event()
+        if self.place is None:
+            try:
+                async with await self._connect() as ordinary:
+                    # It is flushed, whatever the role's setting, and does not wait for standbys.
+                    await ordinary.execute("SET synchronous_commit = local")
+                    await ordinary.execute("SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
+            except psycopg.Error as problem:
+                log.warning("the place of the change stream could not be marked: %s", self._lost(problem))
+            await placed.wait()
+
+    def leave(self) -> None:
+        """Let the slot be when the stream is closed."""
+        self._left = True
+
     async def _connect(self) -> psycopg.AsyncConnection:
         return await connect(self._conninfo, self._connect_timeout_s)
 
     async def _open(self) -> ReplicationConnection:
         return await ReplicationConnection.open(self._conninfo, self._connect_timeout_s)
-
-    async def _check_publication(self, ordinary: psycopg.AsyncConnection) -> None:
-        """Check that the publication exists: newer servers stream nothing, without an error, if it does not."""
-        found = await ordinary.execute("SELECT FROM pg_catalog.pg_publication WHERE pubname = %s", [self._publication])
-        if await found.fetchone() is None:
-            raise StreamLost(
-                f"The publication {self._publication} does not exist.",
-                False,
-                hint=f"Run: {create_publication_sql(self._publication)}",
-            )
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -236,14 +303,14 @@ class PostgresStream:
                 size, data = receive(1)
                 if size > 0:
                     message = bytes(data)
-                    if message[0] == _DATA:
-                        transaction = feed(message, _PAYLOAD)
+                    if message[0] == DATA:
+                        transaction = feed(message, PAYLOAD)
                         if transaction is not None:
                             transactions.append(transaction)
                             rows += decoder.rows
                             if rows >= max_rows or decoder.altered:
                                 return transactions, True
-                    elif message[0] == _ALIVE:
+                    elif message[0] == ALIVE:
                         self._alive(message)
                 elif size == 0:
                     if consumed:
@@ -261,8 +328,8 @@ class PostgresStream:
         return transactions, True
 
     def _alive(self, message: bytes) -> None:
-        _, wal_end, _, wants_reply = _KEEPALIVE(message)
-        self._decoder.advance(wal_end)
+        position, wants_reply = wal_end(message)
+        self._decoder.advance(position)
         if self._asked:
             self._asked = False
             self._answered = True
@@ -305,8 +372,12 @@ class PostgresStream:
         """Return at once: the decoder applies layouts from the next transaction on."""
 
     def acknowledge(self, position: int) -> None:
-        """Allow the server to remove the log up to `position`."""
-        if position > self._acknowledged:
+        """Allow the server to remove the log up to `position`, unless a place is wanted."""
+        if self._placed is not None:
+            if self.place is not None:
+                self._placed.set()
+        elif position > self._acknowledged:
+            self._left = False
             self._acknowledged = position
             if time.monotonic() - self._status_at >= ACKNOWLEDGE_S:
                 self._send_status()
@@ -324,14 +395,14 @@ class PostgresStream:
         self._connection.send_status(written, self._acknowledged, wants_reply=wants_reply)
 
     async def close(self) -> None:
-        """Close the connection and drop the slot."""
+        """Close the connection and drop the slot, unless it is left behind."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         await self._disconnect()
         resumption, self._resumption = self._resumption, None
-        if resumption is not None:
+        if resumption is not None and not self._left:
             await self._drop(resumption)
 
     async def _disconnect(self) -> None:
@@ -419,21 +490,4 @@ class PostgresStream:
 
     def _lost(self, problem: BaseException) -> StreamLost:
         failure = classify(problem, self._conninfo)
-        return StreamLost(
-            failure.detail, failure.retryable, _hint_for(failure, getattr(problem, "sqlstate", None), self._conninfo)
-        )
-
-
-def create_publication_sql(publication: str) -> str:
-    """Return the statement that creates an empty publication; tables are added as views need them."""
-    return f'CREATE PUBLICATION "{publication.replace(chr(34), chr(34) * 2)}";'
-
-
-def _hint_for(failure: PostgresFailure, state: str | None, conninfo: str) -> str | None:
-    if "wal_level" in failure.detail:
-        return "Run: ALTER SYSTEM SET wal_level = 'logical'; and restart PostgreSQL."
-    if state == "53400":
-        return "Raise max_replication_slots: ALTER SYSTEM SET max_replication_slots = 20; and restart PostgreSQL."
-    if state == "42501" and failure.hint is None:
-        return replication_hint(conninfo)
-    return failure.hint
+        return StreamLost(failure.detail, failure.retryable, stream_hint(failure, problem, self._conninfo))

@@ -16,7 +16,8 @@ import psycopg
 
 from cdc.change import TableLayout
 from cdc.postgres.position import parse_lsn
-from cdc.postgres.stream import PostgresStream, create_publication_sql
+from cdc.postgres.publication import create_publication_sql
+from cdc.postgres.stream import PostgresStream
 from load.micro.stream_benchmark import Reader, main, stream_seconds
 from service.settings.sections import CdcSettings
 
