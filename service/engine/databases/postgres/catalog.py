@@ -95,7 +95,8 @@ IDENTITY = """ARRAY(
     WHERE i.indrelid = c.oid AND k.at <= i.indnkeyatts AND CASE c.relreplident
         WHEN 'd' THEN i.indisprimary AND i.indimmediate WHEN 'i' THEN i.indisreplident END)"""
 #: A catalog row's ``xmin`` changes whenever the row does. A publication may drop operations, or a table, and add them
-#: again between two checks: then its row, or the table's membership row, has a new ``xmin``.
+#: again between two checks: then its row, or the table's membership row, has a new ``xmin``; likewise a partition that
+#: is detached and attached again.
 _LAYOUTS = f"""
 WITH RECURSIVE followed AS (
     SELECT w.name, c.oid FROM unnest(%(tables)s::text[]) AS w (name)
@@ -130,10 +131,13 @@ SELECT w.name, c.oid, array_remove(array_agg(a.attname::text ORDER BY a.attnum),
        coalesce((SELECT concat_ws('/', p.xmin, (
                      SELECT string_agg(r.xmin::text, '/' ORDER BY r.oid) FROM pg_catalog.pg_publication_rel r
                      WHERE r.prpubid = p.oid
-                       AND (r.prrelid = c.oid OR r.prrelid IN (SELECT l.oid FROM {LEAVES} l))))
+                       AND (r.prrelid = c.oid OR r.prrelid IN (SELECT l.oid FROM {LEAVES} l))), {{schemas}}, (
+                     SELECT string_agg(i.xmin::text, '/' ORDER BY i.inhrelid)
+                     FROM pg_catalog.pg_partition_tree(c.oid) t
+                          JOIN pg_catalog.pg_inherits i ON i.inhrelid = t.relid))
                  FROM pg_catalog.pg_publication p WHERE p.pubname = %(publication)s), ''),
        coalesce(array_agg(format('%%s/%%s/%%s', m.mark, l.oid, l.xmin) ORDER BY a.attnum)
-                FILTER (WHERE a.attnum IS NOT NULL), '{{}}'),
+                FILTER (WHERE a.attnum IS NOT NULL), ARRAY[]::text[]),
        {IDENTITY},
        CASE WHEN c.relkind = 'p' THEN (
            SELECT coalesce(json_agg(json_build_array(l.oid::int8, ARRAY(
@@ -146,6 +150,11 @@ FROM followed w JOIN pg_catalog.pg_class c ON c.oid = w.oid
      LEFT JOIN made m ON m.whole = a.atttypid LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
 GROUP BY w.name, c.oid
 """
+#: The same of the table's schema in publication p, from PostgreSQL 15 on.
+_SCHEMAS = f"""(
+                     SELECT string_agg(s.xmin::text, '/' ORDER BY s.oid) FROM pg_catalog.pg_publication_namespace s
+                     WHERE s.pnpubid = p.oid
+                       AND (s.pnnspid = c.relnamespace OR s.pnnspid IN (SELECT l.relnamespace FROM {LEAVES} l)))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +237,8 @@ async def load_layouts(
     publication that carries them.
     """
     kinds = await load_kinds(connection) if with_column_types else None
-    rows = await _all(connection, _LAYOUTS, {"publication": publication, "tables": list(tables)})
+    query = _LAYOUTS.format(schemas=_SCHEMAS if connection.info.server_version >= 150000 else "NULL")
+    rows = await _all(connection, query, {"publication": publication, "tables": list(tables)})
     # A separate statement after the other: everything seen by the first one is older.
     since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
     return {

@@ -379,7 +379,9 @@ def _republished(layouts: Mapping[str, TableLayout], found: Mapping[str, TableLa
     """Yields tables for which the stream may have been incomplete for a while, although all properties are restored."""
     for name, layout in layouts.items():
         if name in found and layout.publication_mark not in ("", found[name].publication_mark):
-            yield SchemaNotice(name, f"The publication of {name} has changed; changes may be missing.")
+            yield SchemaNotice(
+                name, f"The publication or the partitions of {name} have changed; changes may be missing."
+            )
 
 
 def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Iterator[SchemaNotice]:
