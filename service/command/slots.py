@@ -5,6 +5,7 @@ Not here: the statements (`service.engine.databases.postgres.slots`).
 
 import asyncio
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -35,22 +36,45 @@ def drop(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names of the slots. Default: all that are not in use.")
     ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host", help="Host of a removed service with this configuration, whose slot is dropped, if any."
+        ),
+    ] = None,
+    wait_s: Annotated[
+        float, typer.Option("--wait", help="With --host: maximum seconds to wait for slots that are in use.")
+    ] = 60.0,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop slots that are not in use, such as those of services that were killed."""
-    from service.engine.databases.postgres.slots import drop_slots
+    """Drop slots that are not in use, such as those of services that were killed or removed."""
+    from service.engine.databases.postgres.slots import drop_slots, drop_slots_of
     from service.engine.upstream.results import UpstreamError
 
-    settings, url = _database(config, as_json=as_json)
+    if names and hosts:
+        _end("Give names or --host, not both.", as_json=as_json, code=USAGE)
+    settings, url = _database(config, as_json=as_json, required=not hosts)
+    timeout_s = settings.upstream.connect_timeout_s
     try:
-        dropped = asyncio.run(drop_slots(url, settings.upstream.connect_timeout_s, names or ()))
+        if hosts:
+            of_hosts = _names(settings, url, hosts)
+            dropped = asyncio.run(drop_slots_of(url, timeout_s, of_hosts, wait_s)) if url else []
+        else:
+            dropped = asyncio.run(drop_slots(url, timeout_s, names or ()))
     except UpstreamError as error:
         _end(str(error), as_json=as_json)
     if as_json:
         print_json({"dropped": dropped})
     for name in () if as_json else dropped:
         output.print(f"dropped {name}")
+
+
+def _names(settings: "Settings", url: str, hosts: list[str]) -> list[str]:
+    """Names of the slots of services with these settings on these hosts."""
+    from cdc.postgres.slot import slot_name
+
+    return [slot_name(host, settings.state.directory, url) for host in hosts]
 
 
 def _list(config: ConfigOption, *, as_json: bool) -> None:
@@ -68,8 +92,9 @@ def _list(config: ConfigOption, *, as_json: bool) -> None:
         output.print(_table(found))
 
 
-def _database(config: ConfigOption, *, as_json: bool) -> "tuple[Settings, str]":
-    """The settings, and the URL of the stream's login."""
+def _database(config: ConfigOption, *, as_json: bool, required: bool = True) -> "tuple[Settings, str]":
+    """The settings, and the URL of the stream's login; "" for another database than PostgreSQL, unless that is
+    `required`."""
     from service.engine.databases.streams import replication_url
     from service.settings.database_url import is_mysql
     from service.settings.errors import SettingsError
@@ -78,6 +103,8 @@ def _database(config: ConfigOption, *, as_json: bool) -> "tuple[Settings, str]":
     try:
         settings = load_settings(default_config(config))
         if is_mysql(settings.upstream.url):
+            if not required:
+                return settings, ""
             raise SettingsError("The configured database has no replication slots: only PostgreSQL has.")
         return settings, replication_url(settings)
     except SettingsError as error:
@@ -93,9 +120,10 @@ def _end(message: str, *, as_json: bool, code: int = 1) -> NoReturn:
 
 
 def _table(found: "list[ReplicationSlot]") -> Table:
-    table = Table("slot", "in use by process", "kind", "log", "bytes held")
+    table = Table("slot", "in use by process", "unused for", "kind", "log", "bytes held")
     for slot in found:
         user = "" if slot.active_pid is None else str(slot.active_pid)
         kind = "temporary" if slot.temporary else "permanent"
-        table.add_row(slot.name, user, kind, slot.wal_status, f"{slot.held_bytes:,}")
+        unused = "" if slot.unused_s is None else str(timedelta(seconds=slot.unused_s))
+        table.add_row(slot.name, user, unused, kind, slot.wal_status, f"{slot.held_bytes:,}")
     return table

@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from cdc.postgres.slot import slot_name
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import upquery
 
@@ -64,12 +65,36 @@ def test_a_slot_in_use_is_refused(config: str, database: Database) -> None:
     assert upquery("slots", "drop", "nowhere", "--config", config).returncode == 1
 
 
+def test_slots_of_removed_services(config: str, database: Database, tmp_path: Path) -> None:
+    """They are named by host, state directory and database; others' are left alone, and one in use is waited for."""
+    state = tmp_path / "state"
+    Path(config).write_text(f'[upstream]\nurl = "{database.url}"\n[state]\ndirectory = "{state}"\n')
+    name = slot_name("pod-1", state, database.url)
+    database.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
+    with psycopg.connect(database.url + "?replication=database", autocommit=True) as user:  # type: ignore[call-overload]
+        user.pgconn.send_query(
+            f"START_REPLICATION SLOT {name} LOGICAL 0/0 (proto_version '1', publication_names 'x')".encode()
+        )
+        user.pgconn.flush()
+        while not database.query("SELECT FROM pg_replication_slots WHERE slot_name = %s AND active", name):
+            pass
+        refused = upquery("slots", "drop", "--host", "pod-1", "--wait", "0.5", "--config", config)
+        assert refused.returncode == 1
+        assert "still in use" in refused.stderr
+        user.pgconn.finish()
+    done = upquery("slots", "drop", "--host", "pod-0", "--host", "pod-1", "--json", "--config", config)
+    assert json.loads(done.stdout) == {"dropped": [name]}
+    assert names(database) == ["other", "upquery_one", "upquery_two"]
+
+
 def test_another_database_has_no_slots(tmp_path: Path) -> None:
     path = tmp_path / "upquery.toml"
     path.write_text('[upstream]\nurl = "mariadb://app@localhost/app"\n')
     refused = upquery("slots", "--config", str(path))
     assert refused.returncode == 2
     assert "only PostgreSQL" in refused.stderr
+    of_hosts = upquery("slots", "drop", "--host", "pod-0", "--json", "--config", str(path))
+    assert json.loads(of_hosts.stdout) == {"dropped": []}
 
 
 def test_doctor_reports_unused_slots(config: str) -> None:

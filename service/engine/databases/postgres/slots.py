@@ -3,6 +3,7 @@
 Not here: the slot of a running stream (`cdc.postgres.slot`).
 """
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -10,13 +11,15 @@ import psycopg
 
 from cdc.postgres.failures import classify
 from cdc.postgres.replication import connect
-from cdc.postgres.slot import BOUND_STATEMENT, PREFIX
+from cdc.postgres.slot import BOUND_STATEMENT, PREFIX, drop
 from service.engine.upstream.results import Finding, UpstreamError
 
+#: `inactive_since` exists from version 17 on.
 _SLOTS = """
 SELECT slot_name::text, active_pid, temporary, coalesce(wal_status, '')::text,
-       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint
-FROM pg_catalog.pg_replication_slots
+       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
+       extract(epoch FROM now() - (to_jsonb(s) ->> 'inactive_since')::timestamptz)::bigint
+FROM pg_catalog.pg_replication_slots s
 WHERE starts_with(slot_name, %s) AND database = current_database() ORDER BY slot_name
 """
 _UNLIMITED = "SELECT current_setting('max_slot_wal_keep_size') = '-1'"
@@ -24,7 +27,8 @@ _UNLIMITED = "SELECT current_setting('max_slot_wal_keep_size') = '-1'"
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSlot:
-    """A slot of Upquery in one database. `held_bytes`: size of the log that the server keeps for it."""
+    """A slot of Upquery in one database. `held_bytes`: log that the server keeps for it; `unused_s`: seconds for which
+    it has not been used, None if it is, or the server does not say."""
 
     name: str
     #: Process of the server that streams it; None: it is not in use.
@@ -32,6 +36,7 @@ class ReplicationSlot:
     temporary: bool
     wal_status: str
     held_bytes: int
+    unused_s: int | None
 
 
 async def load_slots(connection: psycopg.AsyncConnection) -> list[ReplicationSlot]:
@@ -47,7 +52,7 @@ async def slot_findings(connection: psycopg.AsyncConnection) -> list[Finding]:
         Finding(
             "unused_slot",
             f"The replication slot {slot.name} is not in use; the server keeps {slot.held_bytes:,} bytes of its log "
-            "for it. A service that was killed replaces it when it starts again.",
+            "for it. The service that has left it continues from it, or replaces it, when it starts again.",
             f"If no service will start again with it: upquery slots drop {slot.name}",
             fatal=False,
         )
@@ -74,6 +79,24 @@ async def list_slots(conninfo: str, timeout_s: float) -> list[ReplicationSlot]:
             return await load_slots(connection)
     except psycopg.Error as problem:
         raise _upstream_error(problem, conninfo) from None
+
+
+async def drop_slots_of(conninfo: str, timeout_s: float, names: Collection[str], wait_s: float) -> list[str]:
+    """Drops those of these slots that exist, when they are not in use any more; returns their names. Raises
+    `UpstreamError` if that takes longer than `wait_s`."""
+    dropped = []
+    try:
+        async with await connect(conninfo, timeout_s) as connection:
+            async with asyncio.timeout(wait_s):
+                for slot in [slot for slot in await load_slots(connection) if slot.name in names]:
+                    while not await drop(connection, slot.name):
+                        pass
+                    dropped.append(slot.name)
+            return dropped
+    except psycopg.Error as problem:
+        raise _upstream_error(problem, conninfo) from None
+    except TimeoutError:
+        raise UpstreamError("timeout", f"A slot is still in use after {wait_s:g} s.", retryable=True) from None
 
 
 async def drop_slots(conninfo: str, timeout_s: float, names: Collection[str]) -> list[str]:
