@@ -107,6 +107,7 @@ async def _serve(runtime: Runtime, wire: EngineServer, stop: asyncio.Event) -> i
         log.error("the engine process failed", exc_info=running.exception())
         stopping.cancel()
         return 1
+    await runtime.mark_place()
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running

@@ -4,19 +4,27 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, empty_mariadb, start_mariadb
+from tests.fixtures.mariadb import MariaDbServer, empty_mariadb, start_mariadb
 from tests.fixtures.service import process_named, until
-from tests.integration.warm import VIEWS, WarmService
+from tests.integration.warm import WarmDatabase, WarmService, dialect_of, filled_service
 
-pytestmark = pytest.mark.mariadb
+DATABASES = [pytest.param("mariadb", marks=pytest.mark.mariadb), pytest.param("database", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=DATABASES, ids=["mariadb", "postgres"])
+def any_database(request: Any) -> WarmDatabase:
+    """An empty database of each kind."""
+    found: WarmDatabase = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture
-def warm(mariadb: MariaDatabase, tmp_path: Path) -> Iterator[WarmService]:
-    yield from _filled(mariadb, tmp_path)
+def warm(any_database: WarmDatabase, tmp_path: Path) -> Iterator[WarmService]:
+    yield from filled_service(any_database, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +38,7 @@ def own_server() -> Iterator[MariaDbServer]:
 @pytest.fixture
 def of_own_server(own_server: MariaDbServer, tmp_path: Path) -> Iterator[WarmService]:
     with empty_mariadb(own_server) as database:
-        yield from _filled(database, tmp_path)
-
-
-def _filled(database: MariaDatabase, directory: Path) -> Iterator[WarmService]:
-    service = WarmService(directory, database)
-    try:
-        service.running.start()
-        service.fill()
-        yield service
-    finally:
-        service.running.discard()
+        yield from filled_service(database, tmp_path)
 
 
 def test_a_restart_is_warm(warm: WarmService) -> None:
@@ -77,7 +75,7 @@ def test_a_killed_engine_begins_empty(warm: WarmService) -> None:
 def test_other_views(warm: WarmService) -> None:
     """The keys of a view with another SQL are gone, those of others are not, and a new one shares their nodes."""
     warm.running.stop()
-    (sql, keys), rest = VIEWS["story"], dict(VIEWS)
+    (sql, keys), rest = warm.views["story"], dict(warm.views)
     del rest["voted"]
     warm.restart({"more": (sql, keys), **rest, "story": ("SELECT id, title FROM stories WHERE id = :key", keys)})
     assert warm.hit_rate("story") == 0.0
@@ -85,55 +83,34 @@ def test_other_views(warm: WarmService) -> None:
     warm.compare()
 
 
-#: Alterations of a table of two columns beside its key, of which rows may have been changed before and after.
-ALTERATIONS = (
-    ("ALTER TABLE {0} ADD COLUMN more int DEFAULT 3",),
-    ("ALTER TABLE {0} MODIFY score decimal(9,3)",),
-    ("ALTER TABLE {0} MODIFY title varchar(40) CHARACTER SET latin1",),
-    ("ALTER TABLE {0} DROP COLUMN title, ADD COLUMN title varchar(40) AFTER id",),
-    ("ALTER TABLE {0} DROP COLUMN title", "ALTER TABLE {0} ADD COLUMN title varchar(40) AFTER id"),
-    ("ALTER TABLE {0} MODIFY score int", "ALTER TABLE {0} MODIFY score decimal(8,2)"),
-    ("RENAME TABLE {0} TO {0}_old", "CREATE TABLE {0} LIKE {0}_old", "INSERT INTO {0} SELECT * FROM {0}_old LIMIT 3"),
-    (
-        "CREATE TABLE {0}_new LIKE {0}",
-        "INSERT INTO {0}_new SELECT id, 'same', score FROM {0}",
-        "DROP TABLE {0}",
-        "RENAME TABLE {0}_new TO {0}",
-    ),
-    ("TRUNCATE {0}", "INSERT INTO {0} VALUES (2, 'anew', 1)"),
-    ("UPDATE {0} SET title = 'not altered'",),
-)
-
-
-def test_tables_are_altered_while_it_is_stopped(mariadb: MariaDatabase, tmp_path: Path) -> None:
+def test_tables_are_altered_while_it_is_stopped(any_database: WarmDatabase, tmp_path: Path) -> None:
     """Rows of before are not used where they mean something else, also where a table has the same form again."""
-    tables = [f"altered_{number}" for number in range(len(ALTERATIONS))]
+    dialect = dialect_of(any_database)
+    tables = [f"altered_{number}" for number in range(len(dialect.alterations))]
     for table in tables:
-        mariadb.execute(
-            f"CREATE TABLE {table} (id int PRIMARY KEY, title varchar(40), score decimal(8,2))",
-            f"INSERT INTO {table} SELECT seq, CONCAT('title ', seq), seq / 3 FROM seq_1_to_9",
-        )
+        any_database.execute(*[statement.format(table) for statement in dialect.altered])
     columns = "id, title, score", "COUNT(title) AS n, MAX(title) AS last, SUM(score) AS total"
     altered = {
         f"{table}_{form}": (f"SELECT {columns[form]} FROM {table} WHERE id = :key", range(1, 10))
         for table in tables
         for form in (0, 1)
     }
-    service = WarmService(tmp_path, mariadb, VIEWS | altered)
+    service = WarmService(tmp_path, any_database, altered)
     try:
         service.running.start()
         service.fill()
         service.running.stop()
-        for table, statements in zip(tables, ALTERATIONS, strict=True):
+        for table, statements in zip(tables, dialect.alterations, strict=True):
             change = f"UPDATE {table} SET score = score + 1 WHERE id < 4"
-            mariadb.execute(change, *[statement.format(table) for statement in statements], change)
+            any_database.execute(change, *[statement.format(table) for statement in statements], change)
         service.restart()
-        assert service.hit_rate(*VIEWS, f"{tables[-1]}_0", f"{tables[-1]}_1") == 1.0
+        assert service.hit_rate(*dialect.views, f"{tables[-1]}_0", f"{tables[-1]}_1") == 1.0, service.log()
         service.compare()
     finally:
         service.running.discard()
 
 
+@pytest.mark.mariadb
 def test_the_log_is_reset(of_own_server: WarmService) -> None:
     """Another log begins: nothing of the old one's positions is used, even where the numbers are the same."""
     warm = of_own_server
@@ -145,6 +122,7 @@ def test_the_log_is_reset(of_own_server: WarmService) -> None:
     warm.compare()
 
 
+@pytest.mark.mariadb
 def test_the_log_is_purged(of_own_server: WarmService) -> None:
     warm = of_own_server
     warm.running.stop()
@@ -162,6 +140,7 @@ def test_the_log_is_purged(of_own_server: WarmService) -> None:
     warm.compare()
 
 
+@pytest.mark.mariadb
 def test_the_server_is_restarted(of_own_server: WarmService) -> None:
     """The log is the same, and goes on in another file."""
     warm = of_own_server

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dataflow.engine.chunks import Chunk, Damaged
 from dataflow.engine.effects import LeafRestored
 from dataflow.engine.events import Restore, Restored, StreamStarted
-from dataflow.types import ViewId
+from dataflow.types import Snapshot, ViewId
 from tests.simulation.leaf_model import LeafModel, LeafView
 from tests.simulation.report import brief
 
@@ -23,17 +23,29 @@ if TYPE_CHECKING:
 
 def restart_from_checkpoint(run: "Simulation", rng: Random) -> None:
     """Another engine goes on at the position of the old one, with what that knew."""
+    start = _start(run)
+    if start is None:
+        return
     written = [_through_bytes(chunk) for chunk in run.engine.chunks()]
     former = run.leaf
     run.counters += run.engine.counters
     run.pins.clear()
     run.new_engine()
-    run.step(StreamStarted(run.position, run.world.visibility.joined(), restoring=True))
+    run.step(StreamStarted(run.position, start, restoring=True))
     _install(run, rng)
     changed = frozenset([rng.choice(sorted(run.world.catalog.tables))] if rng.random() < 0.1 else ())
     for chunk in _damaged(written, rng):
         _restore(run, Restore(chunk, changed), former)
     run.step(Restored())
+
+
+def _start(run: "Simulation") -> Snapshot | None:
+    """A snapshot that sees all that the old engine has applied; None if there is none yet."""
+    visibility = run.world.visibility
+    if visibility.by_commit:
+        return visibility.joined()
+    sees, snapshot = run.engine.seen_by(run.engine.applied), visibility.snapshot()
+    return snapshot if sees is not None and sees(snapshot) else None
 
 
 def _through_bytes(chunk: Chunk) -> Chunk:

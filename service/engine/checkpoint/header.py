@@ -48,14 +48,15 @@ class CheckpointHeader:
 
 
 def table_digests(tables: Mapping[str, Table], layouts: Mapping[str, TableLayout]) -> dict[str, str]:
-    """Returns digests of the followed tables: equal ones have rows of the same form and the same meaning."""
+    """Returns digests of the followed tables: equal ones have rows of the same form and meaning, and the stream has all
+    changes in between."""
     digests = Digests()
     found = {}
     for name, layout in layouts.items():
         table = tables.get(name)
         if table is not None:
             try:
-                of = (layout, table.columns, table.keys, table.identity, table.cascades)
+                of = (layout, layout.marks, table.columns, table.keys, table.identity, table.cascades)
                 found[name] = digests.of(of).hex()
             except TypeError:
                 continue

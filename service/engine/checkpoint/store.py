@@ -110,8 +110,9 @@ class CheckpointStore:
 
     async def write(
         self, place: StreamPlace, at_ms: int, engine: Engine, leaf: LeafWriter, following: FollowedTables
-    ) -> None:
-        """Writes the state of an engine that does not step any more; errors are logged."""
+    ) -> bool:
+        """Writes the state of an engine that does not step any more; False: it could not, for a reason that is
+        logged."""
         header = CheckpointHeader(
             program_digest(),
             place.text,
@@ -133,8 +134,9 @@ class CheckpointStore:
             log.error("the checkpoint cannot be written; the next start is cold", reason=str(problem))
             with suppress(OSError):
                 made.unlink(missing_ok=True)
-            return
+            return False
         log.info("checkpoint written", bytes=written, complete=complete)
+        return True
 
 
 def open_private(path: Path) -> BinaryIO:

@@ -46,7 +46,7 @@ def slot_stream(settings: Settings) -> MakeStream:
 
     def make(layouts: Layouts) -> ChangeStream:
         name = slot_name(socket.gethostname(), settings.state.directory, url)
-        slot = SlotOptions(cdc.slot, name, int(cdc.slot_keep))
+        slot = SlotOptions(cdc.slot, name, int(cdc.slot_keep), settings.state.persistent)
         return PostgresStream(url, cdc.publication, layouts, cdc.transaction_rows, silence_s=cdc.silence_s, slot=slot)
 
     return make

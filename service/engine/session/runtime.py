@@ -311,6 +311,11 @@ class Runtime:
         self.refreshing.restart()
         self.reads.fail_all(no_stream())
 
+    async def mark_place(self) -> None:
+        """Prepares a checkpoint. To be called during `run`."""
+        if self._session is not None:
+            await self._session.mark_place()
+
     async def write_checkpoint(self) -> None:
         """Ends the engine, and writes its state for the next process. To be called after `run`, before `close`."""
         if self._session is not None:

@@ -11,6 +11,7 @@ Not here: when a session begins, and the back-off between sessions (`runtime`).
 import asyncio
 import uuid
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,7 +19,7 @@ import structlog
 from cdc.change import StreamLost
 from cdc.stream import ChangeStream, ContinuableStream, StreamStart, UpstreamSnapshot
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import InstallRefresh, InstallView, Restored, StreamStarted
+from dataflow.engine.events import InstallRefresh, InstallView, Restored, StreamStarted, TableJoined
 from dataflow.engine.limits import Limits
 from service.engine.checkpoint.header import CheckpointHeader
 from service.engine.checkpoint.store import CheckpointStore
@@ -39,6 +40,7 @@ from service.engine.reads.slots import share_of
 from service.engine.session.server_identity import Lineage
 from service.engine.session.stream import applying, follow, start_stream
 from service.engine.upstream import bridge
+from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
 from service.engine.views.catalog_diff import Look
 from service.engine.views.installer import Installer
@@ -55,6 +57,12 @@ from service.protocol.counters import Counters
 from service.settings.stack import Settings
 
 log = structlog.get_logger()
+
+#: Maximum times of a process that stops, beside the checkpoint's own: until its stream has a place, until what precedes
+#: that is visible, and for a look at the tables' files.
+MARK_S, VISIBLE_S, FILES_S = 2.5, 1.0, 1.0
+#: Pause between two snapshots meanwhile.
+_LOOK_S = 0.02
 
 
 @dataclass(slots=True)
@@ -95,6 +103,8 @@ class Session:
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _source: ChangeStream | None = None
     _pushes: Pushes | None = None
+    #: Tables that a continued stream has followed anew, each with a snapshot taken after its layout was read.
+    _anew: dict[str, UpstreamSnapshot] = field(default_factory=dict)
     #: Pauses the stream at a snapshot, for an audit; None before the stream runs.
     hold: Hold | None = None
 
@@ -137,11 +147,14 @@ class Session:
                 retryable=True,
                 hint="[upstream] url and [cdc] url must lead to the same server.",
             )
-        end = (await parts.upstream.lookups.snapshot()).bound
+        now = await parts.upstream.lookups.snapshot()
         async with parts.upstream.session() as upstream:
             # DDL between the read of the catalog and the start of the stream is not in the stream.
             found = await parts.repair.compare(upstream)
-        parts.lineage.began(parts.upstream.server, end, parts.positions.applied)
+        if checkpoint is not None:
+            changed = parts.checkpoints.changed(checkpoint, parts.installer.following)
+            self._anew = dict.fromkeys(sorted(changed), now.snapshot)
+        parts.lineage.began(parts.upstream.server, now.bound, parts.positions.applied)
         self._start_engine(started, plans, checkpoint)
         if checkpoint is not None:
             await self._restore(checkpoint, started, plans)
@@ -194,20 +207,48 @@ class Session:
         else:
             self._start_engine(started, plans, None)
 
+    async def mark_place(self) -> None:
+        """Has the stream get a place at which the next process can continue, while it still runs."""
+        source, limit_s = self._source, self.parts.checkpoints.limit_s
+        if isinstance(source, ContinuableStream) and self.parts.installer.dispatcher.running and limit_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(limit_s, MARK_S)):
+                    await source.mark_place()
+
     async def write_checkpoint(self) -> None:
         """Ends the engine, and writes its state for the next process if the stream can be continued where the engine
         is."""
         dispatcher, source = self.parts.installer.dispatcher, self._source
         engine, running = dispatcher.engine, dispatcher.running
         dispatcher.stop()
-        place = source.place if isinstance(source, ContinuableStream) else None
-        if engine is None or not running or place is None or not self.parts.checkpoints.limit_s:
+        if engine is None or not running or not self.parts.checkpoints.limit_s:
+            return
+        if not isinstance(source, ContinuableStream) or (place := source.place) is None:
+            log.info("no checkpoint is written: the change stream cannot be continued by another process")
             return
         if place.position != engine.applied:
             log.warning("no checkpoint is written: transactions were read that have not been applied")
             return
+        if place.hidden and not await self._all_visible(engine):
+            log.warning("no checkpoint is written: no snapshot of the database sees all that has been applied")
+            return
         at_ms, installer = self.parts.ages.exact_at_ms, self.parts.installer
-        await self.parts.checkpoints.write(place, at_ms, engine, installer.leaf, installer.following)
+        with suppress(TimeoutError, UpstreamError):
+            async with asyncio.timeout(FILES_S), self.parts.upstream.session() as upstream:
+                await installer.following.note_rewrites(upstream)
+        if await self.parts.checkpoints.write(place, at_ms, engine, installer.leaf, installer.following):
+            source.leave()
+
+    async def _all_visible(self, engine: Engine) -> bool:
+        """Returns whether a snapshot sees all that is applied, as all later ones do then."""
+        sees = engine.seen_by(engine.applied)
+        assert sees is not None
+        with suppress(TimeoutError, UpstreamError):
+            async with asyncio.timeout(VISIBLE_S):
+                while not sees(bridge.snapshot((await self.parts.upstream.lookups.snapshot()).snapshot)):
+                    await asyncio.sleep(_LOOK_S)
+                return True
+        return False
 
     def _start_engine(
         self, started: StreamStart, plans: dict[str, ViewPlan], checkpoint: CheckpointHeader | None
@@ -230,6 +271,8 @@ class Session:
         with installer.leaf.catalog_held():
             snapshot = bridge.snapshot(started.snapshot)
             installer.dispatcher.step(StreamStarted(started.position, snapshot, restoring=checkpoint is not None))
+            for table, taken in self._anew.items():
+                installer.dispatcher.step(TableJoined(table, bridge.snapshot(taken)))
             for registered in list(installer.registry.views.values()):
                 plan = plans.get(registered.definition.name)
                 if plan is not None:
@@ -316,7 +359,7 @@ class Session:
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """Detaches the engine and closes the stream, which drops its slot."""
+        """Detaches the engine and closes the stream, which drops its slot unless the next process continues it."""
         self.parts.installer.dispatcher.stop()
         if self.hold is not None:
             self.hold.close()

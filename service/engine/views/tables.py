@@ -174,6 +174,14 @@ class FollowedTables:
             if table not in changed:
                 self.layouts[table] = replace(layout, since=0)
 
+    async def note_rewrites(self, session: UpstreamSession) -> None:
+        """Takes the current files of tables that were only rewritten, or truncated, since they were followed."""
+        found = await session.load_layouts(self.layouts)
+        for table, layout in self.layouts.items():
+            now = found.get(table)
+            if now == layout and now.marks[1:] == layout.marks[1:]:
+                self.layouts[table] = replace(layout, file_mark=now.file_mark)
+
     def unfollow(self, tables: Iterable[str]) -> None:
         """Stops decoding `tables`, which no view reads any more."""
         for table in tables:

@@ -8,6 +8,7 @@ from dataflow.engine import restoration
 from dataflow.engine.chunks import NodeEnded
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import Apply
+from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.ranking import Ranking
 from dataflow.engine.restoration import Restoration
 
@@ -105,6 +106,11 @@ def restored_keys_unranked() -> AbstractContextManager[Any]:
     return patch.object(Ranking, "restored", lambda *_: None)
 
 
+def place_before_what_is_visible() -> AbstractContextManager[Any]:
+    """The engine stops before what it has applied is visible."""
+    return patch.object(PublicationBarrier, "seen_by", lambda *_: lambda _: True)
+
+
 CHECKPOINT_MUTANTS = (
     position_ahead_of_state,
     state_ahead_of_position,
@@ -113,4 +119,5 @@ CHECKPOINT_MUTANTS = (
     unsupported_keys_stay,
     state_of_other_keys,
     restored_keys_unranked,
+    place_before_what_is_visible,
 )
