@@ -74,8 +74,8 @@ class Rendered:
 
     @property
     def toml(self) -> str:
-        """The configuration file."""
-        (text,) = (each["data"]["upquery.toml"] for each in self.of_kind("ConfigMap") if "upquery.toml" in each["data"])
+        """The configuration file; a job's has the same content."""
+        (text,) = {each["data"]["upquery.toml"] for each in self.of_kind("ConfigMap") if "upquery.toml" in each["data"]}
         return str(text)
 
 

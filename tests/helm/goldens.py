@@ -12,7 +12,7 @@ from tests.helm.charts import render
 from tests.helm.matrix import MATRIX
 
 RENDERED = Path(__file__).parent / "rendered"
-GOLDENS = ("secret", "everything", "mysql-connector", "sharded", "spark-application")
+GOLDENS = ("secret", "everything", "mysql-connector", "sharded", "spark-application", "warm")
 #: Tokens are random, and so are their hashes.
 _RANDOM = re.compile(r'(?<=-token: )upq_\w+|(?<=sha256 = ")[0-9a-f]{64}')
 

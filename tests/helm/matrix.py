@@ -135,5 +135,8 @@ MATRIX: dict[str, Values] = {
     | {"accessLog": READS, "networkPolicy": {"egress": {"enabled": True, "upstreamPorts": [5432]}}}
     | {"workload": {"enabled": True, "kind": "SparkApplication", "volume": MODELS, "image": {"repository": "spark"}}},
     "audited": SECRET | {"replicas": 2, "audit": {"enabled": True, "views": ["story"], "sample": 100}},
+    "warm": SECRET | {"persistence": {"enabled": True}, "replicas": 2},
+    "warm-shards": SECRET
+    | {"persistence": {"enabled": True}, "replicas": 2, "shards": 2, "upstream": {"url": "postgresql://app@db/app"}},
     "autoscaled": SECRET | {"autoscaling": {"enabled": True, "minReplicas": 1}},
 }

@@ -45,7 +45,34 @@ def test_every_pod_is_audited() -> None:
     assert len(audited(SECRET | {"autoscaling": {"enabled": True, "minReplicas": 3}, "audit": {"enabled": True}})) == 3
 
 
-@pytest.mark.parametrize("entry", ["audited", "job", "spark-application", "sharded-everything"])
+@pytest.mark.parametrize(
+    ("entry", "pods"),
+    [
+        ("warm", ["demo-upquery-0", "demo-upquery-1"]),
+        ("warm-shards", [f"demo-upquery-{shard}-{pod}" for shard in (0, 1) for pod in (0, 1)]),
+        ("secret", []),
+        ("mariadb", []),
+        ("sharded-everything", []),
+    ],
+)
+def test_slots_are_dropped_when_the_release_is_gone(entry: str, pods: list[str]) -> None:
+    """Exactly where pods leave theirs. The job needs nothing of the release, which is gone."""
+    release = render(MATRIX[entry])
+    assert ("persistent = true" in release.toml) == bool(pods)
+    hooks = [each for each in release.objects if "helm.sh/hook" in each["metadata"].get("annotations", {})]
+    assert [each["kind"] for each in hooks] == (["ConfigMap", "Job"] if pods else [])
+    for job in hooks[1:]:
+        pod = job["spec"]["template"]["spec"]
+        assert pod["serviceAccountName"] == "default"
+        arguments = container(job["spec"]["template"])["args"]
+        assert [arguments[at + 1] for at, word in enumerate(arguments) if word == "--host"] == pods
+        sources = [volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume]
+        assert sources == [hooks[0]["metadata"]["name"]]
+        slots = {each["metadata"]["name"] for each in release.of_kind("StatefulSet")}
+        assert {pod.rpartition("-")[0] for pod in pods} == slots
+
+
+@pytest.mark.parametrize("entry", ["audited", "job", "spark-application", "sharded-everything", "warm"])
 def test_arguments_are_the_commands(entry: str) -> None:
     """Each is parsed: an option that is not there would be a usage error."""
     release = render(MATRIX[entry])

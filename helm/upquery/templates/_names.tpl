@@ -45,6 +45,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- include "upquery.fullname" . }}{{ with .Shard }}-{{ . }}{{ end -}}
 {{- end -}}
 
+{{/* Non-empty if a pod that stops leaves its replication slot to the one that replaces it, which must be sure to come. */}}
+{{- define "upquery.leavesSlots" -}}
+{{- $others := regexMatch "^(mysql|mariadb)" .Values.upstream.url -}}
+{{- if and .Values.persistence.enabled (not .Values.autoscaling.enabled) (eq .Values.cdc.source "direct") (not $others) }}yes{{ end -}}
+{{- end -}}
+
 {{/* `Component` of the pods that serve requests: the gateway's, or the engines'. */}}
 {{- define "upquery.front" -}}
 {{- if include "upquery.gateway" . }}gateway{{ else }}engine{{ end -}}

@@ -150,6 +150,38 @@ lifecycle:
 {{- end }}
 {{- end -}}
 
+{{/* Passwords and certificates of connections. */}}
+{{- define "upquery.login.mounts" -}}
+{{- range $folder, $_ := include "upquery.passwords" . | fromJson }}
+- name: password-{{ $folder }}
+  mountPath: /etc/upquery/secrets/{{ $folder }}
+  readOnly: true
+{{- end }}
+{{- range $folder, $_ := include "upquery.certificates" . | fromJson }}
+- name: tls-{{ $folder }}
+  mountPath: /etc/upquery/tls/{{ $folder }}
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "upquery.login.volumes" -}}
+{{- range $folder, $secret := include "upquery.passwords" . | fromJson }}
+- name: password-{{ $folder }}
+  secret:
+    secretName: {{ $secret.name }}
+    defaultMode: 0440
+    items:
+      - key: {{ $secret.passwordKey }}
+        path: password
+{{- end }}
+{{- range $folder, $secret := include "upquery.certificates" . | fromJson }}
+- name: tls-{{ $folder }}
+  secret:
+    secretName: {{ $secret }}
+    defaultMode: 0440
+{{- end }}
+{{- end -}}
+
 {{- define "upquery.mounts" -}}
 - name: config
   mountPath: /etc/upquery/config
@@ -163,16 +195,7 @@ lifecycle:
 {{- with include "upquery.tokens.mount" . }}
 {{ . }}
 {{- end }}
-{{- range $folder, $_ := include "upquery.passwords" . | fromJson }}
-- name: password-{{ $folder }}
-  mountPath: /etc/upquery/secrets/{{ $folder }}
-  readOnly: true
-{{- end }}
-{{- range $folder, $_ := include "upquery.certificates" . | fromJson }}
-- name: tls-{{ $folder }}
-  mountPath: /etc/upquery/tls/{{ $folder }}
-  readOnly: true
-{{- end }}
+{{- include "upquery.login.mounts" . }}
 {{- if .Values.accessLog.enabled }}
 - name: access-log
   mountPath: /var/log/upquery
@@ -202,21 +225,7 @@ lifecycle:
 {{- with include "upquery.tokens.volume" . }}
 {{ . }}
 {{- end }}
-{{- range $folder, $secret := include "upquery.passwords" . | fromJson }}
-- name: password-{{ $folder }}
-  secret:
-    secretName: {{ $secret.name }}
-    defaultMode: 0440
-    items:
-      - key: {{ $secret.passwordKey }}
-        path: password
-{{- end }}
-{{- range $folder, $secret := include "upquery.certificates" . | fromJson }}
-- name: tls-{{ $folder }}
-  secret:
-    secretName: {{ $secret }}
-    defaultMode: 0440
-{{- end }}
+{{- include "upquery.login.volumes" . }}
 {{- if .Values.accessLog.enabled }}
 - name: access-log
   {{- if .Values.accessLog.volume }}
