@@ -26,12 +26,12 @@ def catalog_of(database: Database) -> Catalog:
     return run(load())
 
 
-def layouts_of(database: Database, *tables: str) -> dict[str, TableLayout]:
+def layouts_of(database: Database, *tables: str, publication: str | None = None) -> dict[str, TableLayout]:
     async def load() -> dict[str, TableLayout]:
         pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
-                return await load_layouts(connection, tables)
+                return await load_layouts(connection, tables, publication=publication)
         finally:
             await pool.close()
 
