@@ -157,7 +157,7 @@ def running_bed(make_side: Callable[[], Side], *, shards: int = 1, **engine: Any
             cdc={"silence_s": SILENCE_S},
             engine={"shards": shards, **engine},
             upstream={"statement_timeout_s": STATEMENT_S},
-            state={"hot_keys_s": HOT_KEYS_S},
+            state={"hot_keys_s": HOT_KEYS_S, "persistent": True},
         )
         stack.callback(service.discard)
         service.start()

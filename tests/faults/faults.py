@@ -5,7 +5,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from urllib.parse import urlsplit
 
 from tests.faults.bed import Bed
@@ -19,6 +19,7 @@ _DIED, _HANGS = r"child died", r"child hangs"
 _SILENT = r'upquery_process_silent\{{process="{}"\}} 1'
 _LOST = r"change stream lost"
 _BROKE = r"the connection of the change stream broke"
+_WRITTEN, _USED = r"checkpoint written", "the checkpoint was read"
 #: Of answers that are seconds behind.
 _OLD = r"upquery_age_seconds [3-9]"
 Broken = Callable[[Bed], AbstractContextManager[None]]
@@ -69,6 +70,19 @@ def crashed(bed: Bed, *also: str) -> Iterator[None]:
     with killed(*also)(bed):
         yield
     bed.side.start()
+
+
+@contextmanager
+def restarted(bed: Bed, meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext) -> Iterator[None]:
+    """The service is stopped and started again, with its cache, whatever has happened meanwhile."""
+    service = bed.service
+    service.keep_ports()
+    assert service.stop() == 0
+    with meanwhile():
+        yield
+    used = service.log.read_text().count(_USED)
+    service.start()
+    assert service.log.read_text().count(_USED) == used + 1, service.log.read_text()[-5000:]
 
 
 @contextmanager
@@ -220,6 +234,14 @@ EVERYWHERE = [
     Fault("the change stream's connection is ended", lambda bed: ended(bed.side.end_stream), 1, "."),
     Fault("the database crashes", crashed, 3, "."),
     Fault("the database crashes, the engine too", lambda bed: crashed(bed, "engine"), 3, _DIED),
+    Fault("the service is restarted", restarted, 2, _WRITTEN, hits_go_on=False),
+    Fault(
+        "the service is restarted, the database crashes",
+        lambda bed: restarted(bed, lambda: crashed(bed)),
+        2,
+        _WRITTEN,
+        hits_go_on=False,
+    ),
     Fault("the state directory cannot be written", without_state, 1, "cannot be stored"),
     Fault("a table is locked", lambda bed: bed.side.locked(), 5, ""),
 ]
