@@ -112,6 +112,7 @@ POSTGRES = WarmDialect(
     _views("string_agg(title, ',' ORDER BY id)"),
     (
         "CREATE TABLE {0} (id int PRIMARY KEY, title varchar(40), score decimal(8,2))",
+        "ALTER TABLE {0} REPLICA IDENTITY FULL",
         "INSERT INTO {0} SELECT i, CONCAT('title ', i), i / 3.0 FROM generate_series(1, 9) i",
     ),
     (
