@@ -235,7 +235,8 @@ class Batch:
 
     `resumed`: the connection to the database broke since the last batch, and another one continues the stream. If the
     server crashed in between, transactions that lookups have seen, but the stream had not reached, are gone: apply this
-    batch after all answers ahead of the stream have been dropped.
+    batch after all answers ahead of the stream have been dropped. `server`: identity of the server that the stream
+    continues on, "" if it is the same one: a standby that was promoted has another.
     """
 
     transactions: list[CommittedTransaction]
@@ -245,6 +246,7 @@ class Batch:
     altered: tuple[int, int] | None = None
     redefined: list[str] = field(default_factory=list)
     resumed: bool = False
+    server: str = ""
 
 
 class StreamLost(Exception):

@@ -147,3 +147,7 @@ class ContinuableStream(ChangeStream, Protocol):
     def leave(self) -> None:
         """Let the upstream keep its log from `place` on when the stream is closed."""
         ...
+
+    def reconnect(self) -> None:
+        """Replace the connection: another server answers at the upstream's address, which may have the same log."""
+        ...

@@ -114,7 +114,8 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
         if changes:
             transactions.append((transaction.id, transaction.end, changes))
     notices = [astuple(notice) for notice in batch.schema if notice.table in layouts]
-    body = (batch.position, transactions, notices, batch.passed, batch.altered, batch.redefined, batch.resumed)
+    of_stream = batch.passed, batch.altered, batch.redefined, batch.resumed, batch.server
+    body = (batch.position, transactions, notices, *of_stream)
     return _framed(_BATCH, marshal.dumps(body))
 
 
@@ -148,7 +149,7 @@ class Frames:
 
 
 def _batch(body: Any) -> Batch:
-    position, transactions, notices, passed, altered, redefined, resumed = body
+    position, transactions, notices, *of_stream = body
     return Batch(
         [
             CommittedTransaction(xid, end, {name: TableChange(*change) for name, change in changes.items()})
@@ -156,8 +157,5 @@ def _batch(body: Any) -> Batch:
         ],
         position,
         [SchemaNotice(*notice) for notice in notices],
-        passed,
-        altered,
-        redefined,
-        resumed,
+        *of_stream,
     )

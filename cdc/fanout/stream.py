@@ -168,6 +168,7 @@ class FanoutStream(asyncio.Protocol):
         taken.altered = taken.altered or batch.altered
         taken.redefined += batch.redefined
         taken.resumed = taken.resumed or batch.resumed
+        taken.server = batch.server or taken.server
         return rows
 
     def _add_notices(self, notices: list[SchemaNotice], taken: Batch) -> None:

@@ -201,6 +201,9 @@ class MySqlStream:
     def leave(self) -> None:
         """Do nothing: the server's settings decide how long it keeps its log."""
 
+    def reconnect(self) -> None:
+        """Do nothing: another server is another log."""
+
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:

@@ -7,7 +7,11 @@ Not here: content of the messages (`pgoutput`), the slot (`slot`), a connection 
 """
 
 import asyncio
+import os
+import re
+import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, NoReturn, Self
@@ -20,6 +24,8 @@ from cdc.postgres.position import PostgresSnapshot, format_lsn, parse_lsn
 from cdc.postgres.session import keepalive_parameters, session_sql
 
 _STATUS = Struct("!cQQQqB").pack
+#: A line of a timeline's history: an earlier timeline, and the position at which the log left it.
+_HISTORY = re.compile(rb"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
 #: 2000-01-01, PostgreSQL's epoch, in Unix seconds.
 _EPOCH_S = 946_684_800
 #: ``wal_sender_timeout`` of the connection. Long: the process does not answer while one step fills a view of millions
@@ -82,14 +88,28 @@ class ReplicationConnection:
         assert row is not None
         return ServerState(str(row[0]), int(row[1]), parse_lsn(row[2]))
 
+    async def is_standby(self) -> bool:
+        """Return whether the server follows another one, and has not been promoted."""
+        row = await self.row(sql.SQL("SELECT pg_catalog.pg_is_in_recovery()"))
+        return row is not None and bool(row[0])
+
+    async def end_of_timeline(self, former: int, current: int) -> int | None:
+        """Return the position up to which the log of the timeline `current` is that of `former`; None if it is not."""
+        row = await self.row(sql.SQL("TIMELINE_HISTORY {}").format(sql.Literal(current)))
+        history = b"" if row is None else row[1] if isinstance(row[1], bytes) else str(row[1]).encode()
+        ends = {int(timeline): parse_lsn(end.decode()) for timeline, end in _HISTORY.findall(history)}
+        return ends.get(former)
+
     async def create_slot(
         self, name: str, ordinary: psycopg.AsyncConnection, *, temporary: bool
     ) -> tuple[int, PostgresSnapshot]:
         """Create a slot; return its position, and the snapshot there, which is read on `ordinary`."""
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
+        # Standbys that synchronize slots have it, too.
+        failover = ", FAILOVER" if not temporary and self.pgconn.server_version >= 170000 else ""
         created = await self.row(
-            sql.SQL("CREATE_REPLICATION_SLOT {} {} pgoutput (SNAPSHOT 'export')").format(
-                sql.Identifier(name), sql.SQL(kind)
+            sql.SQL("CREATE_REPLICATION_SLOT {} {} pgoutput (SNAPSHOT 'export'{})").format(
+                sql.Identifier(name), sql.SQL(kind), sql.SQL(failover)
             )
         )
         assert created is not None
@@ -152,6 +172,11 @@ class ReplicationConnection:
             self.pgconn.flush()
         except psycopg.Error:
             pass
+
+    def shut_down(self) -> None:
+        """Let reading fail, as if the server had closed the connection."""
+        with socket.socket(fileno=os.dup(self.pgconn.socket)) as shared, suppress(OSError):
+            shared.shutdown(socket.SHUT_RDWR)
 
     async def close(self) -> None:
         await self._connection.close()

@@ -4,8 +4,9 @@ The server sends the transactions whose commit records begin at the requested po
 `SnapBuildXactNeedsSkip`). The position of a stream is the end of the last commit that was decoded, or a later one up to
 which nothing else committed, so none is lost and none comes twice.
 
-*Invariants*: the stream continues only in the same log (system and timeline) that still reaches its position, and from
-its own slot: one that another service has created again under its name is confirmed beyond the position.
+*Invariants*: the stream continues only in the same log that still reaches its position (the same system and timeline,
+or a timeline that left this one behind the position, when a standby was promoted), and from its own slot: one that
+another service has created again under its name is confirmed beyond the position.
 
 Not here: when to try again (`stream`).
 """
@@ -51,10 +52,11 @@ class Resumption:
         start = position if start is None else start
         connection = await ReplicationConnection.open(conninfo, timeout_s)
         try:
-            self._check_server(await connection.identify(), position)
+            server = await self._check_server(connection, position)
             await self._release(connection, start)
             self.pids.add(connection.pid)
             await connection.begin(self.slot.name, self.publication, start)
+            self.server = server
         except (psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState) as problem:
             await connection.close()
             raise StreamLost(
@@ -87,19 +89,29 @@ class Resumption:
     def _terminate(self) -> sql.Composed:
         return sql.SQL(_TERMINATE).format(sql.Literal(self.slot.name), sql.Literal(sorted(self.pids)))
 
-    def _check_server(self, found: ServerState, position: int) -> None:
-        known = self.server
-        if (found.system, found.timeline) != (known.system, known.timeline):
+    async def _check_server(self, connection: ReplicationConnection, position: int) -> ServerState:
+        """Return the server's state. Raises StreamLost unless its log has all that precedes the position."""
+        found, known = await connection.identify(), self.server
+        if found.system == known.system and await connection.is_standby():
+            raise psycopg.errors.CannotConnectNow(f"The server is a standby ({found}).")
+        shared: int | None = found.flushed
+        if found.system != known.system:
+            shared = None
+        elif found.timeline != known.timeline:
+            shared = await connection.end_of_timeline(known.timeline, found.timeline)
+        if shared is None:
             raise StreamLost(
                 f"Another database server answers at the stream's address: {found} instead of {known}. {_COLD_START}",
                 retryable=True,
             )
-        if found.flushed < position:
+        shared = min(shared, found.flushed)
+        if shared < position:
             raise StreamLost(
-                f"The database's log ends at {format_lsn(found.flushed)}, before the stream's position "
+                f"The database's log is the stream's only up to {format_lsn(shared)}, before its position "
                 f"{format_lsn(position)}: the server has lost transactions. {_COLD_START}",
                 retryable=True,
             )
+        return found
 
     async def _release(self, connection: ReplicationConnection, position: int) -> None:
         """Wait until the slot is free. A process that served the stream's broken connection is terminated."""

@@ -190,7 +190,7 @@ class PostgresStream:
         self._resumption, self._left = resumption, True
         self._reported, self._acknowledged = self._decoder.position, place.last.start
         self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
-        return StreamStart(self._reported, snapshot, server=str(place.server), continued=True)
+        return StreamStart(self._reported, snapshot, server=str(resumption.server), continued=True)
 
     # ── The place ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -229,6 +229,11 @@ class PostgresStream:
         """Let the slot be when the stream is closed."""
         self._left = True
 
+    def reconnect(self) -> None:
+        """Break the connection; `next_batch` replaces it."""
+        if self._connection is not None:
+            self._connection.shut_down()
+
     async def _connect(self) -> psycopg.AsyncConnection:
         return await connect(self._conninfo, self._connect_timeout_s)
 
@@ -266,11 +271,14 @@ class PostgresStream:
             return None
         self._answered = False
         self._reported = position
-        return Batch(transactions, position, notices, resumed=self._take_resumed())
+        return self._resumed_batch(Batch(transactions, position, notices))
 
-    def _take_resumed(self) -> bool:
-        resumed, self._resumed = self._resumed, False
-        return resumed
+    def _resumed_batch(self, batch: Batch) -> Batch:
+        """Return a batch that says whether it is the first one of another connection, and of which server."""
+        batch.resumed, self._resumed = self._resumed, False
+        if batch.resumed and self._resumption is not None:
+            batch.server = str(self._resumption.server)
+        return batch
 
     def _altered(self, transaction: CommittedTransaction) -> Batch:
         """Return the batch of a transaction that altered the schema, the last one that was decoded."""
@@ -279,9 +287,7 @@ class PostgresStream:
         self._reported = self._decoder.position
         transactions = [transaction] if transaction.tables else []
         altered = (transaction.id, transaction.end)
-        return Batch(
-            transactions, self._reported, self._decoder.take_notices(), altered=altered, resumed=self._take_resumed()
-        )
+        return self._resumed_batch(Batch(transactions, self._reported, self._decoder.take_notices(), altered=altered))
 
     def _drain(self, max_rows: int) -> tuple[list[CommittedTransaction], bool]:
         """Decode without waiting; return the transactions, and whether more may be ready.

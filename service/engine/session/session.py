@@ -310,10 +310,16 @@ class Session:
             schema.redefined,
             parts.gtids.passed,
         )
+
+        async def resumed(server: str) -> None:
+            if server:
+                await parts.upstream.continue_on(server)
+            await schema.resumed()
+
         feed = BatchFeed(apply)
         self.hold = Hold(feed, lambda: dispatcher.position, self._sees_applied)
         await _first_ended(
-            follow(self._source, dispatcher, parts.settings.engine.step_rows, feed, schema.passed, schema.resumed),
+            follow(self._source, dispatcher, parts.settings.engine.step_rows, feed, schema.passed, resumed),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing, parts.counters),
             parts.budget.keep(),
@@ -337,7 +343,13 @@ class Session:
         return engine.ring.exact_position(tables, bridge.snapshot(snapshot), engine.applied) == engine.applied
 
     async def _until_replaced(self) -> None:
-        raise StreamLost(f"Another database server responds: {await self.parts.upstream.replaced()}.", retryable=True)
+        replaced = await self.parts.upstream.replaced(self._reconnect)
+        raise StreamLost(f"Another database server responds: {replaced}.", retryable=True)
+
+    def _reconnect(self) -> None:
+        """Has the stream continue on a promoted standby, even if its connection to the former server is whole."""
+        if isinstance(self._source, ContinuableStream):
+            self._source.reconnect()
 
     async def _until_failed(self) -> None:
         await self._failed.wait()

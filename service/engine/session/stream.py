@@ -47,15 +47,15 @@ async def follow(
     step_rows: int,
     feed: BatchFeed,
     on_altered: Callable[[tuple[int, int]], Awaitable[None]],
-    on_resumed: Callable[[], Awaitable[None]],
+    on_resumed: Callable[[str], Awaitable[None]],
 ) -> None:
     """Runs until the stream is lost (raises `StreamLost`) or the engine has failed (returns). After a transaction that
     altered the schema, `on_altered` completes before its batch is applied; after a broken connection, `on_resumed`
-    does."""
+    does, which gets the server that the stream continues on."""
     while dispatcher.running:
         batch = await source.next_batch(step_rows)
         if batch.resumed:
-            await on_resumed()
+            await on_resumed(batch.server)
         if batch.altered is not None:
             await on_altered(batch.altered)
         feed.apply(batch)

@@ -7,7 +7,7 @@ upstream, too.
 Not here: implementations (`postgres`, `mysql`); their choice (`service.engine.databases.drivers`).
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -237,8 +237,13 @@ class Upstream(Protocol):
         """Closes all connections; the next server that responds is accepted."""
         ...
 
-    async def replaced(self) -> str:
-        """Waits until another server responds; returns a description."""
+    async def continue_on(self, server: str) -> None:
+        """Closes all connections to the former server: the change stream continues on this one."""
+        ...
+
+    async def replaced(self, promoted: Callable[[], None]) -> str:
+        """Waits until a connection leads to another server that is not accepted; returns a description. Calls
+        `promoted` if it may be a promoted standby."""
         ...
 
     async def close(self) -> None: ...

@@ -157,8 +157,11 @@ class MySqlUpstream:
     async def begin_anew(self) -> None:
         await self.pool.begin_anew()
 
-    async def replaced(self) -> str:
-        return await self.pool.watch.replaced()
+    async def continue_on(self, server: str) -> None:
+        """Does nothing: a stream of the binary log continues only on the same server."""
+
+    async def replaced(self, promoted: Callable[[], None]) -> str:
+        return await self.pool.watch.replaced(promoted)
 
     async def close(self) -> None:
         await self.pool.close()

@@ -99,6 +99,12 @@ class PostgresPool:
         self.watch.begin_anew()
         await self._pool.begin_anew()
 
+    async def continue_on(self, server: str) -> None:
+        """Closes all connections, lent ones when they are returned: the next ones are to this server."""
+        if server != self.watch.server:
+            self.watch.accept(server)
+            await self._pool.begin_anew()
+
     async def close(self) -> None:
         """Closes all connections, lent ones when they are returned."""
         await self._pool.close()

@@ -176,8 +176,11 @@ class PostgresUpstream:
     async def begin_anew(self) -> None:
         await self.pool.begin_anew()
 
-    async def replaced(self) -> str:
-        return await self.pool.watch.replaced()
+    async def continue_on(self, server: str) -> None:
+        await self.pool.continue_on(server)
+
+    async def replaced(self, promoted: Callable[[], None]) -> str:
+        return await self.pool.watch.replaced(promoted)
 
     async def close(self) -> None:
         await self.pool.close()

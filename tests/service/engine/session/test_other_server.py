@@ -37,10 +37,33 @@ def test_connections_to_another_server_are_refused_and_told_of() -> None:
         watch.check("")
         with pytest.raises(UpstreamError, match="two instead of one"):
             watch.check("two")
-        assert await watch.replaced() == "two instead of one"
+        promoted: list[str] = []
+        assert await watch.replaced(lambda: promoted.append("two")) == "two instead of one"
+        assert promoted == []
         watch.begin_anew()
         watch.check("two")
         assert watch.server == "two"
+
+    asyncio.run(scenario())
+
+
+def test_a_promoted_standby_is_accepted_once_the_stream_continues_on_it() -> None:
+    async def scenario() -> None:
+        watch = ServerWatch()
+        watch.check("system 1, timeline 1")
+        promoted = asyncio.Event()
+        waiting = asyncio.ensure_future(watch.replaced(promoted.set))
+        with pytest.raises(UpstreamError, match="timeline 2 instead of system 1, timeline 1"):
+            watch.check("system 1, timeline 2")
+        await promoted.wait()
+        watch.accept("system 1, timeline 2")
+        watch.check("system 1, timeline 2")
+        with pytest.raises(UpstreamError, match="timeline 1 instead of"):
+            watch.check("system 1, timeline 1")
+        watch.accept("system 1, timeline 2")
+        with pytest.raises(UpstreamError, match="system 2"):
+            watch.check("system 2, timeline 2")
+        assert await waiting == "system 2, timeline 2 instead of system 1, timeline 2"
 
     asyncio.run(scenario())
 

@@ -1,0 +1,155 @@
+"""A standby is promoted (PostgreSQL 17 and later): the stream goes on from its slot there, and nothing is evicted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.postgres import Database, Standby, discard_server, start_server, start_standby
+from tests.fixtures.proxy import running_proxy
+from tests.fixtures.service import running_service, until
+from tests.integration.test_resumed_streams import KEYS, VIEWS, compare, resumptions, warm, writing
+from tests.integration.warm import filled_service
+
+pytestmark = pytest.mark.postgres
+
+TABLES = (
+    "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+    "CREATE TABLE votes (id serial PRIMARY KEY, story int NOT NULL)",
+    "ALTER TABLE stories REPLICA IDENTITY FULL",
+    "ALTER TABLE votes REPLICA IDENTITY FULL",
+    f"INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, {KEYS[-1]}) i",
+    f"INSERT INTO votes (story) SELECT 1 + i % {KEYS[-1]} FROM generate_series(1, 200) i",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A primary and its standby; `database` is the one of both that can be written."""
+
+    primary: Database
+    standby: Standby
+    database: Database
+
+    def wait_for_slot(self) -> None:
+        """Returns once the standby has the service's slot."""
+        there = Database("postgres", self.standby.url, self.standby)
+
+        def is_there() -> bool:
+            self.primary.execute("SELECT pg_log_standby_snapshot()", "CREATE TABLE x (); DROP TABLE x")
+            return bool(there.query("SELECT FROM pg_replication_slots WHERE synced AND NOT temporary"))
+
+        until(is_there)
+
+    def fail_over(self) -> None:
+        """The primary crashes, and the standby takes its place."""
+        self.primary.server.stop("immediate")
+        self.standby.promote()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    server = start_server()
+    primary = Database("postgres", server.url, server)
+    primary.require(17, "failover slots")
+    standby = start_standby(server)
+    try:
+        # The stream does not get ahead of the standby.
+        primary.execute("ALTER SYSTEM SET synchronized_standby_slots = 'standby'", "SELECT pg_reload_conf()")
+        hosts = f"127.0.0.1:{server.port},127.0.0.1:{standby.port}"
+        url = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
+        yield Pair(primary, standby, Database("postgres", url, standby))
+    finally:
+        discard_server(standby)
+        discard_server(server)
+
+
+def test_a_standby_is_promoted_under_writes(pair: Pair, tmp_path: Path) -> None:
+    """Commits that the old server had not sent to the standby are gone, and were not applied."""
+    database = pair.database
+    database.execute(*TABLES)
+    with running_service(tmp_path / "service", database.url, VIEWS) as service:
+        warm(service)
+        pair.wait_for_slot()
+        before = service.stats()["counters"]["leaf_evictions"]
+        with writing(database, synchronous=False) as commits:
+            seen = commits()
+            until(lambda: commits() > seen + 20)
+            pair.fail_over()
+            until(lambda: resumptions(service) >= 1)
+            seen = commits()
+            until(lambda: commits() > seen + 20)
+        compare(service, database)
+        counters = service.stats()["counters"]
+        assert (counters["streams"], counters["streams_lost"]) == (1, 0)
+        assert counters["leaf_evictions"] == before
+
+
+def test_two_engines_go_on(pair: Pair, tmp_path: Path) -> None:
+    """The stream process tells them which server it continues on."""
+    database = pair.database
+    database.execute(*TABLES)
+    with running_service(tmp_path / "service", database.url, VIEWS, engine={"shards": 2}) as service:
+        warm(service)
+        pair.wait_for_slot()
+        pair.fail_over()
+        until(lambda: "the change stream continues from the slot" in service.log.read_text())
+        database.execute("UPDATE stories SET title = 'of the new server'")
+        compare(service, database)
+        assert "change stream lost" not in service.log.read_text()
+
+
+def test_a_restart_across_the_promotion_is_warm(pair: Pair, tmp_path: Path) -> None:
+    for service in filled_service(pair.database, tmp_path):
+        pair.wait_for_slot()
+        service.running.stop()
+        pair.wait_for_slot()
+        pair.fail_over()
+        service.database.execute("UPDATE stories SET title = 'of the new server' WHERE id < 10")
+        service.restart()
+        assert "the checkpoint was read" in service.log(), service.log()
+        assert service.hit_rate() == 1.0
+        service.compare()
+
+
+def test_a_promoted_standby_that_lacks_transactions(pair: Pair, tmp_path: Path) -> None:
+    """The stream has got ahead of it: everything is evicted."""
+    database = pair.database
+    database.execute(*TABLES)
+    with running_service(tmp_path / "service", database.url, VIEWS) as service:
+        warm(service)
+        pair.wait_for_slot()
+        pair.primary.execute("ALTER SYSTEM RESET synchronized_standby_slots", "SELECT pg_reload_conf()")
+        pair.standby.stop()
+        database.execute("UPDATE stories SET title = 'of the old server'")
+        compare(service, database)
+        pair.primary.server.stop("immediate")
+        pair.standby.start()
+        pair.standby.promote()
+        # Until a new stream begins, hits are of the old one.
+        until(lambda: service.stats()["counters"]["streams"] == 2)
+        assert "the server has lost transactions" in service.log.read_text()
+        assert ("of the old server",) not in database.query("SELECT title FROM stories")
+        warm(service)
+        compare(service, database)
+
+
+def test_the_old_primary_lives_on(pair: Pair, tmp_path: Path) -> None:
+    """New connections lead to the promoted standby, and the stream's is still whole: it is replaced."""
+    old = pair.primary
+    old.execute(*TABLES)
+    new = Database("postgres", pair.standby.url, pair.standby)
+    with running_proxy(old.server.port) as proxy:
+        url = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres"
+        with running_service(tmp_path / "service", url, VIEWS) as service:
+            warm(service)
+            pair.wait_for_slot()
+            pair.standby.promote()
+            proxy.target = pair.standby.port
+            old.execute("UPDATE stories SET title = 'of the old server'")
+            new.execute("UPDATE stories SET title = 'of the new server'")
+            old.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'upquery'")
+            until(lambda: resumptions(service) == 1)
+            compare(service, new)
+            assert service.stats()["counters"]["streams"] == 1
