@@ -20,6 +20,7 @@ _SILENT = r'upquery_process_silent\{{process="{}"\}} 1'
 _LOST = r"change stream lost"
 _BROKE = r"the connection of the change stream broke"
 _WRITTEN, _USED = r"checkpoint written", "the checkpoint was read"
+_CONTINUES = "the change stream continues from the slot"
 #: Of answers that are seconds behind.
 _OLD = r"upquery_age_seconds [3-9]"
 Broken = Callable[[Bed], AbstractContextManager[None]]
@@ -83,6 +84,16 @@ def restarted(bed: Bed, meanwhile: Callable[[], AbstractContextManager[None]] = 
     used = service.log.read_text().count(_USED)
     service.start()
     assert service.log.read_text().count(_USED) == used + 1, service.log.read_text()[-5000:]
+
+
+@contextmanager
+def promoted(bed: Bed) -> Iterator[None]:
+    """The database fails, and a standby that has the slot takes its place: the stream goes on."""
+    assert isinstance(bed.side, PostgresSide)
+    continued = bed.service.log.read_text().count(_CONTINUES)
+    bed.side.fail_over()
+    yield
+    until(lambda: bed.service.log.read_text().count(_CONTINUES) > continued)
 
 
 @contextmanager
@@ -252,6 +263,7 @@ POSTGRES = [
     Fault("the server stops sending changes", lambda bed: bed.side.stream_stopped(), 8, _BROKE),  # type: ignore[union-attr]
     Fault("the engine is killed in a long transaction", forgotten_transaction, 8, r"pg_terminate_backend\("),
     Fault("a view of a new table in a long transaction", new_table, 4, ""),
+    Fault("a standby is promoted", promoted, 2, _BROKE),
     Fault("the database is read-only by default", lambda bed: bed.side.read_only(), 2, ""),  # type: ignore[union-attr]
 ]
 #: With several engines.

@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import psycopg
 
+from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
-from tests.fixtures.postgres import Database, discard_server, start_server
+from tests.fixtures.postgres import Database, discard_server, start_server, start_standby
 from tests.integration.news_mariadb import MariaNews
 from tests.integration.news_postgres import PostgresNews
 from tests.integration.news_workload import News
@@ -40,7 +41,8 @@ class PostgresSide:
     stream_says = b"replication\0database"
 
     def __init__(self) -> None:
-        self.server = start_server()
+        self.server: EmbeddedPostgres = start_server()
+        self._former: list[EmbeddedPostgres] = []
         self.database = Database("postgres", self.server.url, self.server)
         self.news: News = PostgresNews(self.database)
         self.news.create()
@@ -58,6 +60,17 @@ class PostgresSide:
     def start(self) -> None:
         """After a crash."""
         self.server.start()
+
+    def fail_over(self) -> None:
+        """It fails, and a standby takes its place."""
+        standby = start_standby(self.server)
+        self._former.append(self.server)
+        # Not before: the standby would have the setting, too.
+        self.database.execute("ALTER SYSTEM SET synchronized_standby_slots = 'standby'", "SELECT pg_reload_conf()")
+        standby.wait_for_slots()
+        self.crash()
+        standby.take_over()
+        self.server = standby
 
     def end_connections(self) -> None:
         """Those of the service."""
@@ -102,7 +115,8 @@ class PostgresSide:
 
     def discard(self) -> None:
         """Stop it and remove it."""
-        discard_server(self.server)
+        for server in (self.server, *self._former):
+            discard_server(server)
 
 
 class MariaSide:

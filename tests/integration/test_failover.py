@@ -14,6 +14,8 @@ from tests.integration.warm import filled_service
 
 pytestmark = pytest.mark.postgres
 
+VERSION = "Upquery-Version"
+
 TABLES = (
     "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
     "CREATE TABLE votes (id serial PRIMARY KEY, story int NOT NULL)",
@@ -31,16 +33,6 @@ class Pair:
     primary: Database
     standby: Standby
     database: Database
-
-    def wait_for_slot(self) -> None:
-        """Returns once the standby has the service's slot."""
-        there = Database("postgres", self.standby.url, self.standby)
-
-        def is_there() -> bool:
-            self.primary.execute("SELECT pg_log_standby_snapshot()", "CREATE TABLE x (); DROP TABLE x")
-            return bool(there.query("SELECT FROM pg_replication_slots WHERE synced AND NOT temporary"))
-
-        until(is_there)
 
     def fail_over(self) -> None:
         """The primary crashes, and the standby takes its place."""
@@ -71,8 +63,8 @@ def test_a_standby_is_promoted_under_writes(pair: Pair, tmp_path: Path) -> None:
     database.execute(*TABLES)
     with running_service(tmp_path / "service", database.url, VIEWS) as service:
         warm(service)
-        pair.wait_for_slot()
-        before = service.stats()["counters"]["leaf_evictions"]
+        pair.standby.wait_for_slots()
+        before, version = service.stats()["counters"]["leaf_evictions"], service.read("story", id=1).headers[VERSION]
         with writing(database, synchronous=False) as commits:
             seen = commits()
             until(lambda: commits() > seen + 20)
@@ -81,6 +73,9 @@ def test_a_standby_is_promoted_under_writes(pair: Pair, tmp_path: Path) -> None:
             seen = commits()
             until(lambda: commits() > seen + 20)
         compare(service, database)
+        assert service.read("story", {"Upquery-Min-Version": version}, id=2).status_code == 200
+        lost = service.read("story", {"Upquery-Min-Version": "F/0"}, id=2)
+        assert (lost.status_code, lost.json()["code"]) == (400, "bad_request")
         counters = service.stats()["counters"]
         assert (counters["streams"], counters["streams_lost"]) == (1, 0)
         assert counters["leaf_evictions"] == before
@@ -92,7 +87,7 @@ def test_two_engines_go_on(pair: Pair, tmp_path: Path) -> None:
     database.execute(*TABLES)
     with running_service(tmp_path / "service", database.url, VIEWS, engine={"shards": 2}) as service:
         warm(service)
-        pair.wait_for_slot()
+        pair.standby.wait_for_slots()
         pair.fail_over()
         until(lambda: "the change stream continues from the slot" in service.log.read_text())
         database.execute("UPDATE stories SET title = 'of the new server'")
@@ -102,9 +97,9 @@ def test_two_engines_go_on(pair: Pair, tmp_path: Path) -> None:
 
 def test_a_restart_across_the_promotion_is_warm(pair: Pair, tmp_path: Path) -> None:
     for service in filled_service(pair.database, tmp_path):
-        pair.wait_for_slot()
+        pair.standby.wait_for_slots()
         service.running.stop()
-        pair.wait_for_slot()
+        pair.standby.wait_for_slots()
         pair.fail_over()
         service.database.execute("UPDATE stories SET title = 'of the new server' WHERE id < 10")
         service.restart()
@@ -119,7 +114,7 @@ def test_a_promoted_standby_that_lacks_transactions(pair: Pair, tmp_path: Path) 
     database.execute(*TABLES)
     with running_service(tmp_path / "service", database.url, VIEWS) as service:
         warm(service)
-        pair.wait_for_slot()
+        pair.standby.wait_for_slots()
         pair.primary.execute("ALTER SYSTEM RESET synchronized_standby_slots", "SELECT pg_reload_conf()")
         pair.standby.stop()
         database.execute("UPDATE stories SET title = 'of the old server'")
@@ -144,7 +139,7 @@ def test_the_old_primary_lives_on(pair: Pair, tmp_path: Path) -> None:
         url = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres"
         with running_service(tmp_path / "service", url, VIEWS) as service:
             warm(service)
-            pair.wait_for_slot()
+            pair.standby.wait_for_slots()
             pair.standby.promote()
             proxy.target = pair.standby.port
             old.execute("UPDATE stories SET title = 'of the old server'")
