@@ -67,8 +67,9 @@ class ReplicationConnection:
 
     def __init__(self, connection: psycopg.AsyncConnection) -> None:
         self._connection = connection
-        #: Process of the server.
+        #: Process and version of the server.
         self.pid = connection.info.backend_pid
+        self.version = connection.info.server_version
         self.pgconn = connection.pgconn
         self.heard_s = time.monotonic()
 
@@ -106,7 +107,7 @@ class ReplicationConnection:
         """Create a slot; return its position, and the snapshot there, which is read on `ordinary`."""
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
         # Standbys that synchronize slots have it, too.
-        failover = ", FAILOVER" if not temporary and self.pgconn.server_version >= 170000 else ""
+        failover = ", FAILOVER" if not temporary and self.version >= 170000 else ""
         created = await self.row(
             sql.SQL("CREATE_REPLICATION_SLOT {} {} pgoutput (SNAPSHOT 'export'{})").format(
                 sql.Identifier(name), sql.SQL(kind), sql.SQL(failover)
@@ -123,7 +124,7 @@ class ReplicationConnection:
         """Start streaming: transactions whose commits begin at `position` or later (0: where the slot is)."""
         pgconn = self.pgconn
         options = {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
-        if pgconn.server_version >= 140000:
+        if self.version >= 140000:
             # A transactional logical message is flushed at once, which moves an idle stream forward.
             options["messages"] = "true"
         written = sql.SQL(", ").join(

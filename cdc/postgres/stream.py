@@ -203,8 +203,8 @@ class PostgresStream:
             return None
         if last.start < self._acknowledged or position != decoder.position or self._altering is not None:
             return None
-        server, version = resumption.server, connection.pgconn.server_version
-        place = SlotPlace(server.system, server.timeline, version, resumption.slot.name, position, last)
+        server = resumption.server
+        place = SlotPlace(server.system, server.timeline, connection.version, resumption.slot.name, position, last)
         return StreamPlace(position, place.text(), hidden=True)
 
     def _may_be_left(self, resumption: Resumption) -> bool:

@@ -64,7 +64,8 @@ async def slot_findings(connection: psycopg.AsyncConnection) -> list[Finding]:
             Finding(
                 "slot_limit",
                 "max_slot_wal_keep_size is -1: the server does not limit the log that a slot may hold. By default the "
-                "stream uses a temporary slot then, and evicts everything when its connection breaks.",
+                "stream uses a temporary slot then, and evicts everything when its connection breaks; nothing that is "
+                "cached survives a restart.",
                 BOUND_STATEMENT,
                 fatal=False,
             )
