@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from load.figures import backlog, engine_rate, freshness, hits, installs, misses, reads_under_writes
+from load.figures import backlog, engine_rate, freshness, hits, installs, misses, reads_under_writes, restart
 from load.figures.demo_site import DemoSite, running_site
 from load.processes import RunConditions
 from load.programs import MissingProgramError
@@ -31,21 +31,26 @@ BENCHES: dict[str, Bench] = {
     "reads-under-writes": reads_under_writes.run,
     "installs": installs.run,
 }
-ENGINE = "engine"
+#: Without a site.
+ALONE: dict[str, tuple[str, Callable[[tuple[int, int] | None], list[Result]]]] = {
+    "engine": ("the vote dataflow by itself", engine_rate.run),
+    "restart": ("a checkpoint, written and restored", restart.run),
+}
 
 
 def command(
     only: Annotated[
-        list[str] | None, typer.Argument(help=f"Some of: {ENGINE}, {', '.join(BENCHES)}. Default: all.")
+        list[str] | None, typer.Argument(help=f"Some of: {', '.join([*ALONE, *BENCHES])}. Default: all.")
     ] = None,
     seconds: Annotated[int, typer.Option(min=1, max=20, help="Length of one turn of one side.")] = 3,
     as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Parts of the service by themselves: hits, misses, freshness, the engine's rate, installs. Some five minutes."""
-    if unknown := set(only or ()) - {ENGINE, *BENCHES}:
+    """Parts of the service by themselves: hits, misses, freshness, the engine's rate, installs,
+    restarts. Some six minutes."""
+    if unknown := set(only or ()) - {*ALONE, *BENCHES}:
         raise typer.BadParameter(f"no benchmark named {', '.join(sorted(unknown))}")
-    wanted = only or [ENGINE, *BENCHES]
+    wanted = only or [*ALONE, *BENCHES]
     failed: list[str] = []
 
     def work(conditions: RunConditions, tell: Tell) -> Report:
@@ -60,9 +65,10 @@ def run(wanted: Sequence[str], seconds: int, *, conditions: RunConditions, tell:
     """The wanted benchmarks; those that fail are added to `failed`."""
     cores = _cores(conditions)
     results: list[Result] = []
-    if ENGINE in wanted:
-        tell("engine: the vote dataflow by itself")
-        results += engine_rate.run(cores)
+    for name, (what, bench) in ALONE.items():
+        if name in wanted:
+            tell(f"{name}: {what}")
+            results += bench(cores)
     if names := [name for name in BENCHES if name in wanted]:
         results += _run_on_site(names, seconds, cores, tell, failed)
     about = (

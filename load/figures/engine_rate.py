@@ -1,31 +1,14 @@
 """The engine by itself: changes a second in the vote dataflow, in batches of 100, with and without leaf commits."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
+from load.figures.micro_benchmark import run_micro
 from load.report.figures import Figure, Measurement, Result
-from load.sides.side import SideError
 
 BENCH = "engine"
-_TIMEOUT_S = 120
 
 
 def run(cores: tuple[int, int] | None) -> list[Result]:
     """Run the benchmark in a process of its own, on one core."""
-    pinned = ["taskset", "-c", str(cores[0])] if cores else []
-    done = subprocess.run(
-        [*pinned, sys.executable, "-m", "load.micro.vote_dataflow"],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SideError(f"the vote dataflow: {done.stderr}")
-    rates = json.loads(done.stdout)
+    rates = run_micro("vote_dataflow", cores)
     pure, uniform, committed = [Measurement.of(rates[name]) for name in ("pure", "uniform", "committed")]
     return [
         Figure(BENCH, "engine, changes in batches of 100", pure, "/s", 100_000, detail="Engine.step alone, Zipf 1.08"),

@@ -145,7 +145,7 @@ def _rows(lookup: Lookup) -> Iterator[Row]:
 
 def main() -> None:
     """All variants, in turns."""
-    with tempfile.TemporaryDirectory(dir=_memory()) as directory:
+    with tempfile.TemporaryDirectory(dir=memory()) as directory:
         leaf = LeafWriter(Path(directory))
         pure, committed = Bench(None), Bench(leaf)
         rates: dict[str, list[float]] = {"pure": [], "uniform": [], "committed": []}
@@ -157,7 +157,7 @@ def main() -> None:
     json.dump(rates, sys.stdout)
 
 
-def _memory() -> str | None:
+def memory() -> str | None:
     """A memory file system, where the service keeps its leaf store too."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
