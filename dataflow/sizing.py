@@ -36,6 +36,12 @@ def texts_bytes(row: Row) -> int:
     return sum(map(getsizeof, row)) + _TEXT_ROUNDING * len(row)
 
 
+def keys_bytes(keys: Sequence[Row]) -> int:
+    """The texts of keys of one width."""
+    width = len(keys[0]) if keys else 0
+    return sum(map(getsizeof, chain.from_iterable(keys))) + _TEXT_ROUNDING * width * len(keys)
+
+
 def row_bytes(row: Row) -> int:
     """A row tuple with its texts."""
     return getsizeof(row) + _TUPLE_ROUNDING + texts_bytes(row)

@@ -147,11 +147,15 @@ class Ranking:
         if not view.full and key not in view.pins:
             self._policy.restore((view.view_id, key), standing)
 
-    def restored(self, view: Ranked) -> None:
-        """All keys of the view are there; those without a standing get one."""
-        for key in view.coverage:
-            if (view.view_id, key) not in self._policy:
-                self._rank(view, key, view.refill_cost)
+    def restored(self, views: Iterable[Ranked]) -> None:
+        """All keys of these views, of all there are, have been restored; those without a standing get one."""
+        views = [view for view in views if not view.full]
+        if sum(len(view.coverage) for view in views) == len(self._policy):
+            return
+        for view in views:
+            for key in view.coverage:
+                if (view.view_id, key) not in self._policy:
+                    self._rank(view, key, view.refill_cost)
 
     def victim(self) -> LeafKey | None:
         """The key to forget first; None if there is none."""

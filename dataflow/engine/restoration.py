@@ -2,7 +2,8 @@
 
 Views are planned and installed anew. A node takes the state of the node with its digest, as far as this engine
 covers keys in the same way, and as far as what the keys' routes read has been restored (invariant I3: parents come
-before children). Everything else stays a hole.
+before children). Everything else stays a hole. That need not be looked at key by key where the routes are those of the
+other engine and all nodes that they read are *whole*: they cover all that they covered there.
 
 *Invariants*: a node with a chunk that is missing or damaged, or with a group that does not give the row that it had, is
 empty afterwards.
@@ -11,13 +12,16 @@ Not here: whether the stream continues at the chunks' position.
 """
 
 from collections.abc import Set
+from typing import cast
 
+from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.chunks import (
     Chunk,
     CoveredKeys,
     Damaged,
     NodeBegun,
     NodeEnded,
+    NodeGroups,
     NodeRows,
     RankedKeys,
     cover_named,
@@ -28,21 +32,23 @@ from dataflow.engine.effects import LeafEvict, LeafForget, LeafRestored
 from dataflow.engine.graph import Graph
 from dataflow.engine.invariants import is_supported
 from dataflow.engine.leaf import Leaf
-from dataflow.engine.nodes import GroupingNode, InnerNode, PartitionNode, Stored
+from dataflow.engine.nodes import GroupingNode, InnerNode, PartitionNode, Store, Stored
 from dataflow.engine.ranking import Ranking
 from dataflow.engine.staging import say_ready
 from dataflow.engine.state_digests import StateDigests
 from dataflow.errors import contained
 from dataflow.state.coverage import Coverage
-from dataflow.state.intervals import OrderedCoverage
-from dataflow.types import Key
+from dataflow.state.intervals import Cover, OrderedCoverage
+from dataflow.types import Key, NodeId, Row
 
 
 class Restoration:
     """Takes chunks in their order, then `finish`.
 
-    *State*: `_node` is the node whose chunks are being taken; `_free`, nodes without state by their digests;
-    `_leaves`, restored views by the ids that they had.
+    *State*: `_node` is the node whose chunks are being taken, `_untested` those of its coverages that have the other
+    engine's routes, `_has_all` whether it has all of the other node's coverages; `_free`, nodes without state by their
+    digests; `_whole`, restored nodes that cover all that they did; `_leaves`, restored views by the ids that they had;
+    `_shared`, all keys, by themselves, so that equal ones are one object.
     """
 
     def __init__(self, context: Context, graph: Graph, ranking: Ranking, changed: Set[str]) -> None:
@@ -51,9 +57,13 @@ class Restoration:
         self._counters = context.counters
         self._node: Stored | None = None
         self._keys = self._rows = 0
+        self._untested: set[Cover] = set()
+        self._has_all = True
+        self._whole: set[NodeId] = set()
+        self._shared: dict[Key, Key] = {}
         self._leaves: dict[int, Leaf] = {}
         self._free: dict[bytes, list[Stored]] = {}
-        digests = StateDigests(graph)
+        self._digests = digests = StateDigests(graph)
         for node in graph.stored():
             digest = None if changed & graph.tables_of(node) else digests.of(node)
             if digest is not None:
@@ -79,8 +89,8 @@ class Restoration:
     def finish(self) -> None:
         """Ends: all keys have a place in the policy, and views that are kept whole are ready."""
         self._abandon()
+        self._ranking.restored(self._leaves.values())
         for leaf in self._leaves.values():
-            self._ranking.restored(leaf)
             if leaf.full and () in leaf.coverage:
                 say_ready(leaf, self._emit)
 
@@ -97,6 +107,7 @@ class Restoration:
         if node is not None:
             free.pop(0)
         self._node, self._keys, self._rows = node, 0, 0
+        self._untested, self._has_all = set(), True
 
     def _abandon(self) -> None:
         """A node that has begun and not ended is empty."""
@@ -112,17 +123,41 @@ class Restoration:
     def _take(self, node: Stored, chunk: Chunk) -> None:
         if isinstance(chunk, CoveredKeys):
             self._keys += len(chunk.keys)
-            coverage = node.coverages().get(cover_named(chunk.columns, chunk.order))
-            if coverage is not None:
-                _cover(node, coverage, chunk)
-        elif isinstance(chunk, NodeRows):
+            self._cover(node, chunk)
+        elif isinstance(chunk, NodeRows) and isinstance(node, PartitionNode):
             self._rows += len(chunk.rows)
-            _know(node, chunk)
+            node.partitioned.restore(cast("tuple[Row, ...]", chunk.rows), chunk.times)
+        elif isinstance(chunk, NodeRows) and isinstance(node, Store):
+            self._rows += len(chunk.rows)
+            node.materialization.restore(chunk.rows, chunk.times, self._shared, all_known=self._has_all)
+        elif isinstance(chunk, NodeGroups) and isinstance(node, GroupingNode):
+            self._rows += len(chunk.groups)
+            node.grouping.restore(chunk.groups, self._shared, all_known=self._has_all)
         elif isinstance(chunk, NodeEnded):
             if (self._keys, self._rows) != (chunk.keys, chunk.rows):
                 self._abandon()
             else:
                 self._end(node)
+
+    def _cover(self, node: Stored, chunk: CoveredKeys) -> None:
+        cover = cover_named(chunk.columns, chunk.order)
+        coverage = node.coverages().get(cover)
+        if coverage is None:
+            self._has_all = False
+            return
+        if chunk.routes is not None and chunk.routes == self._digests.of_routes(node, cover):
+            self._untested.add(cover)
+        keys = list(map(self._shared.setdefault, chunk.keys, chunk.keys))
+        if isinstance(coverage, OrderedCoverage) and chunk.parts is not None:
+            parts = [None if part is None else list(map(interval_of, part)) for part in chunk.parts]
+            coverage.restore_parts(keys, chunk.sizes, parts)
+        else:
+            coverage.restore(keys, chunk.sizes)
+        if isinstance(node, Leaf) and node.sizes is not None:
+            if chunk.rows is None or min(chunk.rows) < 0:
+                raise ValueError("the rows of keys with limits were not counted")
+            for key, rows, size in zip(keys, chunk.rows, chunk.sizes, strict=True):
+                node.sizes.changed(key, rows, size)
 
     def _end(self, node: Stored) -> None:
         if isinstance(node, PartitionNode):
@@ -131,22 +166,35 @@ class Restoration:
         node.counts.filled += self._keys
         self._counters["restored_keys"] += sum(map(len, node.coverages().values()))
         self._counters["restored_rows"] += self._rows
+        lost = 0
+        inputs_whole = isinstance(node.source, ChainNode) or self._whole.issuperset(i.id for i in node.source.inputs)
         for cover, coverage in node.coverages().items():
-            for key in list(coverage):
-                if not is_supported(node, cover, key):
-                    self._counters["restored_unsupported"] += 1
-                    if isinstance(node, Leaf):
-                        _lose(node, key)
-                        self._emit(LeafEvict(node.view_id, key))
-                    elif isinstance(node, InnerNode):
-                        node.counts.evicted += 1
-                        node.forget(cover, key)
+            if inputs_whole and cover in self._untested:
+                self._counters["restored_untested"] += len(coverage)
+            else:
+                lost += self._test(node, cover, coverage)
+        if not lost:
+            self._whole.add(node.id)
+
+    def _test(self, node: Stored, cover: Cover, coverage: Coverage) -> int:
+        """Makes those keys holes again that are not supported; returns how many."""
+        lost = [key for key in coverage if not is_supported(node, cover, key)]
+        for key in lost:
+            if isinstance(node, Leaf):
+                _lose(node, key)
+                self._emit(LeafEvict(node.view_id, key))
+            elif isinstance(node, InnerNode):
+                node.counts.evicted += 1
+                node.forget(cover, key)
+        self._counters["restored_unsupported"] += len(lost)
+        return len(lost)
 
     def _rank(self, chunk: RankedKeys) -> None:
-        for view, key, *standing in chunk.keys:
-            leaf = self._leaves.get(view)
-            if leaf is not None and key in leaf.coverage:
-                self._ranking.restore(leaf, key, (standing[0], standing[1], standing[2], standing[3]))
+        leaves, shared, restore = self._leaves, self._shared, self._ranking.restore
+        for view, key, standing in zip(chunk.views, chunk.keys, chunk.standings, strict=True):
+            leaf = leaves.get(view)
+            if leaf is not None and key in leaf.coverage.keys:
+                restore(leaf, shared[key], standing)
 
 
 def _lose(leaf: Leaf, key: Key) -> None:
@@ -154,27 +202,3 @@ def _lose(leaf: Leaf, key: Key) -> None:
     leaf.counts.evicted += 1
     if leaf.sizes is not None:
         leaf.sizes.lost(key)
-
-
-def _cover(node: Stored, coverage: Coverage, chunk: CoveredKeys) -> None:
-    for key, intervals, size, rows in chunk.keys:
-        if intervals is None:
-            coverage.add(key)
-        else:
-            assert isinstance(coverage, OrderedCoverage)
-            for interval in intervals:
-                coverage.extend(key, interval_of(interval))
-        coverage.keys[key] = size
-        if isinstance(node, Leaf) and node.sizes is not None:
-            if rows < 0:
-                raise ValueError("the rows of a key with limits were not counted")
-            node.sizes.changed(key, rows, size)
-
-
-def _know(node: Stored, chunk: NodeRows) -> None:
-    if isinstance(node, GroupingNode):
-        node.grouping.restore(chunk.rows)
-    elif isinstance(node, PartitionNode):
-        node.partitioned.restore(chunk.rows)
-    elif isinstance(node, InnerNode):
-        node.absorb(([], [row for row, times in chunk.rows for _ in range(times)]), False)

@@ -1,15 +1,19 @@
 """Digests of nodes: nodes of two engines with equal ones hold the same state at the same position.
 
 A digest covers the node's plan with all that is below it, and the columns of the tables that it reads. Routes and
-what is covered are no part of it: they are free in each engine.
+what is covered are no part of it: they are free in each engine. Routes have digests of their own: where these are
+equal, too, a key needs the same to be covered.
 
 Not here: whether two tables of one name and form are the same table (`engine.restoration`'s caller).
 """
 
+from typing import Any
+
 from dataflow.canonical import Digests
 from dataflow.engine.graph import Graph
 from dataflow.engine.leaf import Leaf
-from dataflow.engine.nodes import Stored
+from dataflow.engine.nodes import RouteUse, Stored
+from dataflow.state.intervals import Cover
 
 
 class StateDigests:
@@ -28,3 +32,22 @@ class StateDigests:
             return self._digests.of((type(node).__name__, plan, tuple(below)))
         except TypeError:
             return None
+
+    def of_routes(self, node: Stored, cover: Cover) -> bytes | None:
+        """Returns the digest of the routes by which keys of a coverage are filled, with the coverages that they read;
+        None if they have none."""
+        if isinstance(node, Leaf):
+            # It has one coverage, which two routes fill if it is an ordered one.
+            uses, merges = list(node.uses.items()), list(node.merges.values())
+        else:
+            uses = [(cover, node.uses[cover])] if cover in node.uses else []
+            merges = [merge for columns, merge in node.merges.items() if columns == cover]
+        routes = frozenset([(filled, *_route(use)) for filled, use in uses])
+        try:
+            return self._digests.of((routes, frozenset([(m.columns, m.cover, m.key_positions) for m in merges])))
+        except TypeError:
+            return None
+
+
+def _route(use: RouteUse) -> tuple[Any, ...]:
+    return use.columns, use.route, tuple(use.covers)

@@ -8,7 +8,7 @@ aggregate without GROUP BY keeps an empty group for every covered key of all gro
 Not here: what a call remembers (`aggregate_state`), coverage and eviction (`state.materialization`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from sys import getsizeof
 from typing import Any
@@ -306,22 +306,25 @@ class Grouping:
             accumulators = tuple(map(record_of, group.accumulators))
             yield group.values, group.texts, group.rows, group.row, accumulators
 
-    def restore(self, records: Iterable[tuple[Any, ...]]) -> None:
-        """Knows those of another one's groups that are under covered keys. InvariantViolation if one of them gives
-        another row than it did."""
-        for values, texts, rows, row, accumulators in records:
-            if row is None or not self.materialization.is_known(row):
-                continue
-            group = self._new(values)
-            group.texts, group.rows, group.row = texts, rows, row
-            for accumulator, record in zip(group.accumulators, accumulators, strict=True):
-                restore(accumulator, record)
-            key = self._key_of_output(values)
-            if group.output() != row or key in self.groups:
-                raise InvariantViolation(f"group {key} gave {row}, its state gives {group.output()}")
-            self.groups[key] = group
-            self._grown += group.measure()
-            self.materialization.insert(row)
+    def restore(self, records: Iterable[tuple[Any, ...]], shared: Mapping[Key, Key], *, all_known: bool) -> None:
+        """Knows groups of another one, those that are under covered keys unless `all_known` says that all are. Equal
+        keys in `shared` are used. InvariantViolation if one of them gives another row than it did."""
+        found: list[Row] = []
+        for values, texts, number, row, accumulators in records:
+            if all_known or self.materialization.is_known(row):
+                key = self._key_of_output(values) if self._has_texts else values
+                key = shared.get(key, key)
+                group = self._new(values if self._has_texts else key)
+                group.texts, group.rows = texts, number
+                for accumulator, record in zip(group.accumulators, accumulators, strict=True):
+                    restore(accumulator, record)
+                group.row = after = group.output()
+                if after != row or self.groups.setdefault(key, group) is not group:
+                    raise InvariantViolation(f"group {key} gave {row}, its state gives {after}")
+                if self._grows:
+                    self._grown += group.measure()
+                found.append(after)
+        self.materialization.restore(found, None, shared, all_known=True)
 
     def evict(self, columns: Columns, key: Key) -> None:
         """Makes `key` a hole and forgets its groups that no other covered key holds."""

@@ -13,17 +13,22 @@ from typing import Any
 from dataflow.ops.aggregate_accumulator import Accumulator
 from dataflow.ops.aggregate_lists import ValueList
 
+#: Values that are written as they are: most. No accumulator is written as one of these.
+_AS_IT_IS = frozenset({int, str, bool, type(None)})
+
 
 def record_of(accumulator: Accumulator) -> tuple[Any, ...]:
     """The values of the attributes that `Accumulator.recorded` names, in that order."""
-    return tuple([_plain(getattr(accumulator, name)) for name in accumulator.recorded])
+    values = [getattr(accumulator, name) for name in accumulator.recorded]
+    return tuple([value if type(value) in _AS_IT_IS else _plain(value) for value in values])
 
 
 def restore(accumulator: Accumulator, record: Sequence[Any]) -> None:
     """Gives a new accumulator of the same call the state of another one."""
     for name, value in zip(accumulator.recorded, record, strict=True):
-        part = getattr(accumulator, name)
-        if hasattr(part, "recorded"):
+        if type(value) in _AS_IT_IS:
+            setattr(accumulator, name, value)
+        elif hasattr(part := getattr(accumulator, name), "recorded"):
             restore(part, value)
         else:
             setattr(accumulator, name, _restored(value))

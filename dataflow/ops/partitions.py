@@ -7,6 +7,7 @@ Not here: what becomes of one partition's rows (`window`, `top_k`), coverage and
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
@@ -225,14 +226,15 @@ class Partitioned:
         for partition in self.partitions.values():
             yield from partition.rows.items()
 
-    def restore(self, rows: Iterable[tuple[Row, int]]) -> None:
-        """Adds those of another one's input rows that are under covered keys, without their output rows."""
-        for row, times in rows:
+    def restore(self, rows: Sequence[Row], times: Sequence[int] | None) -> None:
+        """Adds those of another one's input rows, each so often (None: once), that are under covered keys, without
+        their output rows."""
+        for row, n in zip(rows, times or repeat(1)):  # noqa: B905 - endless
             key = self._key_of(row)
             partition = self.partitions.get(key) or self._known_partition(key, row)
             if partition is not None:
-                partition.add(row, times)
-                self._row_count += times
+                partition.add(row, n)
+                self._row_count += n
                 self._row_bytes += self._bytes_of((row,))
 
     def publish_restored(self) -> None:

@@ -1,10 +1,10 @@
 """The complete keys of an index. A key that is not covered is a *hole*."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from sys import getsizeof
 
 from dataflow.plan.parts import WHOLE, Interval
-from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, texts_bytes, tuple_bytes
+from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, keys_bytes, texts_bytes, tuple_bytes
 from dataflow.types import Columns, Key
 
 
@@ -43,6 +43,12 @@ class Coverage:
         self.keys[key] = 0
         for positions, partial in self._agreeing.items():
             partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
+
+    def restore(self, keys: Sequence[Key], sizes: Sequence[int]) -> None:
+        """Covers keys, which are all holes, with so many bytes each."""
+        self.text_bytes += keys_bytes(keys)
+        self.keys.update(zip(keys, sizes, strict=True))
+        self._agreeing.clear()
 
     def discard(self, key: Key) -> None:
         """Makes `key` a hole."""

@@ -4,6 +4,7 @@ Not here: which keys are complete (`coverage`); which rows are known (`materiali
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from operator import itemgetter
 from sys import getsizeof
 from typing import cast
@@ -102,6 +103,17 @@ class Index:
         if rows >= FEW:
             self._crowded += 1
         return True
+
+    def restore(
+        self, rows: Sequence[Row], stored: Sequence[Stored], times: Sequence[int] | None, shared: Mapping[Key, Key]
+    ) -> None:
+        """Adds rows that it does not have, each so often (None: once). Equal keys in `shared` are used."""
+        buckets, known = self.buckets, shared.get
+        for key, row, each, n in zip(map(self.key_of, rows), rows, stored, times or repeat(1)):  # noqa: B905 - endless
+            key = known(key, key)
+            # Most are the first under their key.
+            if n != 1 or buckets.setdefault(key, each) is not each:
+                self.insert(row, n, each, key)
 
     def delete(self, row: Row, times: int, stored: Stored) -> bool:
         """Takes `times` copies of `row`, which is `stored`, away; they must be there. Whether none is left."""

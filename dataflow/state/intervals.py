@@ -9,6 +9,7 @@ Not here: cuts and places (`ordering`), what to do about a gap (`engine.upquery`
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from sys import getsizeof
 from typing import NamedTuple
 
@@ -155,6 +156,17 @@ class OrderedCoverage(Coverage):
         self._cuts += len(intervals.cuts) - before
         if intervals.whole:
             self._forget(key)
+
+    def restore_parts(
+        self, keys: Sequence[Key], sizes: Sequence[int], parts: Sequence[Sequence[Interval] | None]
+    ) -> None:
+        """Does as `restore`; the intervals of keys that are covered in part are `parts`."""
+        self.restore(keys, sizes)
+        for key, intervals in zip(keys, parts, strict=True):
+            if intervals is not None:
+                self.intervals[key] = Intervals()
+                for interval in intervals:
+                    self.extend(key, interval)
 
     def discard(self, key: Key) -> None:
         """Makes all of `key` a hole."""

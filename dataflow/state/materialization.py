@@ -8,7 +8,7 @@ Not here: how a hole is filled (`engine.upquery`), what depends on a covered key
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import compress, islice
 from sys import getsizeof
 from typing import cast
 
@@ -17,7 +17,7 @@ from dataflow.plan.parts import Interval
 from dataflow.schema import SqlType
 from dataflow.sizing import packed_bytes, rows_bytes
 from dataflow.state.coverage import Coverage
-from dataflow.state.index import Bag, Index, Stored
+from dataflow.state.index import Bag, Index, Stored, StoredBag
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.state.ordering import Ordering
 from dataflow.state.packed_rows import pack, unpack
@@ -99,6 +99,12 @@ class Materialization:
         return dict([*self.coverage.items(), *self.ordered.items()])
 
     # Reading
+
+    def stored(self) -> StoredBag:
+        """All known rows as they are stored, with their multiplicities; a copy."""
+        for index in self.indexes.values():
+            return index.stored()
+        return {}
 
     def bag(self) -> Bag:
         """All known rows; a copy."""
@@ -229,6 +235,24 @@ class Materialization:
         new = [(row, times) for row, times in rows.items() if not self.is_known(row)]
         stored = [self._insert(row, times, columns, key) for row, times in new]
         self._row_bytes += self._bytes_of([each for each in stored if each is not None])
+
+    def restore(
+        self, stored: Sequence[Stored], times: Sequence[int] | None, shared: Mapping[Key, Key], *, all_known: bool
+    ) -> None:
+        """Stores rows that this one does not have, as another one stored them, each so often (None: once). `all_known`:
+        all are under covered keys; otherwise those that are not are left out."""
+        packed = isinstance(next(iter(stored), None), bytes)
+        rows = list(map(unpack, cast(Sequence[bytes], stored))) if packed else list(cast(Sequence[Row], stored))
+        if not all_known:
+            known = list(map(self.is_known, rows))
+            rows, stored = list(compress(rows, known)), list(compress(stored, known))
+            times = None if times is None else list(compress(times, known))
+        if self.packed != packed:
+            stored = list(map(pack, rows)) if self.packed else rows
+        for index in self.indexes.values():
+            index.restore(rows, stored, times, shared)
+        self.row_count += len(rows) if times is None else sum(times)
+        self._row_bytes += self._bytes_of(stored)
 
     def evict(self, cover: Cover, key: Key) -> list[Row]:
         """Makes `key` a hole and forgets its rows that no other covered key holds; returns those, each once."""

@@ -221,7 +221,13 @@ class Commit:
     def restore(self, effect: StoredRecords) -> None:
         """Store records of another store, in any order, for a view that has none of them."""
         head = self._encoder(effect.view).head
-        self._grown[effect.view] += sum([self._put(head + suffix, value) for suffix, value in effect.records])
+        records = [(head + suffix, value) for suffix, value in effect.records]
+        with self._txn.cursor() as cursor:
+            _, added = cursor.putmulti(records, overwrite=False)
+        if added != len(records):
+            raise InvariantViolation("a view has records already that are restored")
+        grown = sum([len(key) + len(value) for key, value in records])
+        self._grown[effect.view] += grown + RECORD_OVERHEAD_BYTES * added
 
     def _encoder(self, view: ViewId) -> ViewEncoder:
         encoder = self._encoders.get(view)

@@ -293,10 +293,11 @@ class LeafWriter:
         """Yield a view's records without its head, for `StoredRecords` of a store with the same `encoding` of it."""
         head = view_head(view)
         with begin(self._environment) as txn, txn.cursor() as cursor:
-            found = cursor.set_range(head)
-            while found and cursor.key().startswith(head):
-                yield cursor.key()[HEAD_BYTES:], cursor.value()
-                found = cursor.next()
+            if cursor.set_range(head):
+                for key, value in cursor.iternext(keys=True, values=True):
+                    if not key.startswith(head):
+                        break
+                    yield key[HEAD_BYTES:], value
 
     def encoding(self, view: ViewId) -> str:
         """Return what the bytes of a view's records depend on beside its plan."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, BinaryIO
 
-from dataflow.engine.chunks import Chunk, CoveredKeys, Damaged, NodeBegun, NodeEnded, NodeRows, RankedKeys
+from dataflow.engine.chunks import Chunk, CoveredKeys, Damaged, NodeBegun, NodeEnded, NodeGroups, NodeRows, RankedKeys
 from dataflow.engine.engine import Engine
 from dataflow.types import ViewId
 from service.engine.checkpoint.frames import MAGIC, MOST_BYTES, FrameKind, write_frame
@@ -16,7 +16,7 @@ from service.engine.checkpoint.header import CheckpointHeader
 from service.leaf_store.writer import LeafWriter
 
 #: Kinds of chunks; the place of one is its number in a file.
-CHUNKS: tuple[type[Chunk], ...] = (NodeBegun, CoveredKeys, NodeRows, NodeEnded, RankedKeys, Damaged)
+CHUNKS: tuple[type[Chunk], ...] = (NodeBegun, CoveredKeys, NodeRows, NodeGroups, NodeEnded, RankedKeys, Damaged)
 #: Records of the leaf store in a frame.
 _RECORDS = 256
 #: The loop runs other tasks at this interval.

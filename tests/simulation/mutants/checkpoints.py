@@ -87,6 +87,35 @@ def unsupported_keys_stay() -> AbstractContextManager[Any]:
     return patch.object(restoration, "is_supported", lambda *_: True)
 
 
+def half_nodes_support_all() -> AbstractContextManager[Any]:
+    """Keys are taken without a look at what their routes read, although not all of that is there."""
+    begin = Restoration.__init__
+
+    def mutant(self: Any, *of: Any) -> None:
+        begin(self, *of)
+        self._whole = _Everything()
+
+    return patch.object(Restoration, "__init__", mutant)
+
+
+class _Everything(set[Any]):
+    """Pretends to contain all nodes."""
+
+    def issuperset(self, _: Any) -> bool:
+        return True
+
+
+def rows_of_no_key_stay() -> AbstractContextManager[Any]:
+    """Rows are taken that were known by a coverage which this engine does not have."""
+    take = Restoration._take
+
+    def mutant(self: Any, node: Any, chunk: Any) -> None:
+        self._has_all = True
+        take(self, node, chunk)
+
+    return patch.object(Restoration, "_take", mutant)
+
+
 def state_of_other_keys() -> AbstractContextManager[Any]:
     """A view takes the state of one that is covered by other keys."""
     begin = Restoration._begin
@@ -117,6 +146,8 @@ CHECKPOINT_MUTANTS = (
     coverage_without_rows,
     half_a_node_stays,
     unsupported_keys_stay,
+    half_nodes_support_all,
+    rows_of_no_key_stay,
     state_of_other_keys,
     restored_keys_unranked,
     place_before_what_is_visible,
