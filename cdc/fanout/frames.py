@@ -16,6 +16,7 @@ from typing import Any
 
 from cdc.change import Batch, ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.gtid import Gtids
+from cdc.stream import StreamPlace
 
 _HEAD = struct.Struct("!IB")
 _BATCH, _MESSAGE = 0, 1
@@ -27,12 +28,14 @@ _ANYTHING: tuple[list[ChangedRow], list[ChangedRow], bool, bool] = ([], [], Fals
 class FollowRequest:
     """Receiver's request to follow exactly these tables; its first message.
 
-    `server` is the server of the receiver's own connections, as in `StreamStart`.
+    `server` is the server of the receiver's own connections, as in `StreamStart`; `place` is where it continues an
+    earlier stream, if it does.
     """
 
     generation: int
     layouts: Mapping[str, TableLayout]
     server: str = ""
+    place: StreamPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,15 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """Hub's first reply: everything after `position` follows. `gtids` and `server` as in `StreamStart`."""
+    """Hub's first reply: everything after `position` follows, which may be before the receiver's own place. `gtids`,
+    `server`, `continued` and `refusal` as in `StreamStart`; `place` is the stream's at `position`, as text."""
 
     position: int
     gtids: Gtids | None
     server: str
+    place: str | None = None
+    continued: bool = False
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +96,15 @@ def frame_of(message: Message) -> bytes:
     return _framed(_MESSAGE, pickle.dumps(message))
 
 
-def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
-    """Return the frame of a batch, restricted to the tables of `layouts`.
+@dataclass(slots=True)
+class PlacedBatch(Batch):
+    """A batch with the stream's place behind it, as text; None if no stream can continue there."""
+
+    place: str | None = None
+
+
+def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout], place: str | None = None) -> bytes:
+    """Return the frame of a `PlacedBatch`, restricted to the tables of `layouts`.
 
     Changes whose rows have another layout than the table's become overflow.
     """
@@ -115,7 +129,7 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
             transactions.append((transaction.id, transaction.end, changes))
     notices = [astuple(notice) for notice in batch.schema if notice.table in layouts]
     of_stream = batch.passed, batch.altered, batch.redefined, batch.resumed, batch.server
-    body = (batch.position, transactions, notices, *of_stream)
+    body = (batch.position, transactions, notices, *of_stream, place)
     return _framed(_BATCH, marshal.dumps(body))
 
 
@@ -129,11 +143,11 @@ class Frames:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[Message | Batch]:
+    def feed(self, data: bytes) -> list[Message | PlacedBatch]:
         """Add received bytes; return the messages and batches that are complete."""
         buffer = self._buffer
         buffer += data
-        found: list[Message | Batch] = []
+        found: list[Message | PlacedBatch] = []
         at, end = 0, len(buffer)
         with memoryview(buffer) as view:
             while end - at >= _HEAD.size:
@@ -148,9 +162,9 @@ class Frames:
         return found
 
 
-def _batch(body: Any) -> Batch:
+def _batch(body: Any) -> PlacedBatch:
     position, transactions, notices, *of_stream = body
-    return Batch(
+    return PlacedBatch(
         [
             CommittedTransaction(xid, end, {name: TableChange(*change) for name, change in changes.items()})
             for xid, end, changes in transactions

@@ -3,7 +3,8 @@
 *Theory*: the stream is read while there are receivers, at the speed of the slowest one; the database keeps the rest. A
 receiver joins between two batches: everything after that position follows, and a snapshot that it takes afterwards
 sees everything before it (PostgreSQL: lookups that see all transactions that had begun do). When the stream is lost,
-all receivers are informed and disconnected; the next one to connect starts another stream.
+all receivers are informed and disconnected; the next one to connect starts another stream. The first stream waits for
+all receivers, which may continue an earlier one at different places.
 
 *Invariants*: each receiver gets the messages in the order of one stream. The consequences of one batch for all
 receivers are sent without awaiting in between.
@@ -14,6 +15,8 @@ Not here: the implementation of the stream, the process (`service.engine.stream_
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from socket import socket
 from typing import assert_never
 
@@ -30,6 +33,7 @@ from cdc.fanout.frames import (
     frame_of,
     frame_of_batch,
 )
+from cdc.fanout.places import SharedContinuableStream, start_at_places
 from cdc.fanout.receiver import Receiver
 from cdc.fanout.shared_tables import Addressed, SharedTables
 from cdc.stream import ChangeStream
@@ -37,6 +41,8 @@ from cdc.stream import ChangeStream
 #: A receiver that reads nothing for so long is disconnected, since the others wait for it. An engine does not read
 #: during a long step; if it were disconnected then, it would have to repeat the step endlessly.
 STALLED_S = 300.0
+#: Maximum wait of the first stream for all receivers; those that come later cannot continue at a place.
+GATHER_S = 15.0
 
 MakeStream = Callable[[Callable[[], Mapping[str, TableLayout]]], ChangeStream]
 
@@ -45,9 +51,10 @@ class Hub:
     """The hub: call `serve` with a listening socket, then `run`.
 
     `prepare` is called before each stream, `on_stalled` when a receiver that has read nothing for `stalled_s` is
-    disconnected.
+    disconnected. The first stream waits `gather_s` for `receivers`.
 
-    *State*: `_changes`, the stream if one runs; `_at`, its position; `_server`, the receivers' server.
+    *State*: `_changes`, the stream if one runs; `_at`, its position; `_server`, the receivers' server; `_refusals`, why
+    a receiver with a place cannot continue there, empty if it can.
     """
 
     def __init__(
@@ -57,15 +64,21 @@ class Hub:
         on_stalled: Callable[[], None],
         batch_rows: int = 1000,
         stalled_s: float = STALLED_S,
+        receivers: int = 1,
+        gather_s: float = GATHER_S,
     ) -> None:
         self._make_stream = make_stream
         self._prepare = prepare
         self._on_stalled = on_stalled
         self._batch_rows = batch_rows
         self._stalled_s = stalled_s
+        self._gathers = receivers
+        self._gather_s = gather_s
+        self._refusals: dict[Receiver, str] = {}
         self._receivers: set[Receiver] = set()
         self._shared: SharedTables[Receiver] = SharedTables()
         self._anybody = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._streaming: asyncio.Task[None] | None = None
         self._changes: ChangeStream | None = None
         self._at = JoinReply(0, None, "")
@@ -96,17 +109,40 @@ class Hub:
         await self._prepare()
         source = self._make_stream(self._look)
         try:
-            started = await source.start()
-            self._changes, self._at = source, JoinReply(started.position, started.gtids, started.server)
+            await self._gather()
+            places = {receiver: receiver.place for receiver in self._receivers if receiver.place is not None}
+            started, self._refusals = await start_at_places(source, places)
+            placed = source if isinstance(source, SharedContinuableStream) else None
+            at = JoinReply(started.position, started.gtids, started.server, _place_at(placed, started.position))
+            self._changes, self._at = source, at
             for receiver in self._receivers:
-                receiver.join(self._at)
+                self._join(receiver)
             while self._receivers:
-                self._publish(await source.next_batch(self._batch_rows))
+                batch = await source.next_batch(self._batch_rows)
+                self._publish(batch, _place_at(placed, batch.position))
                 await self._until_taken()
         finally:
-            self._changes = None
+            self._changes, self._refusals = None, {}
             self._shared.restart()
             await source.close()
+
+    async def _gather(self) -> None:
+        """Wait for the receivers of the first stream."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._gather_s):
+                while len(self._receivers) < self._gathers:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        self._gathers = 0
+
+    def _join(self, receiver: Receiver) -> None:
+        """Have a receiver get batches from now on, if it has not yet."""
+        if receiver.place is None:
+            receiver.join(self._at)
+        else:
+            late = "The change stream began before this engine asked for its place."
+            refusal = self._refusals.get(receiver, late)
+            receiver.join(replace(self._at, continued=not refusal, refusal=refusal))
 
     def _look(self) -> Mapping[str, TableLayout]:
         """Return the layouts to decode; the stream calls this before decoding. Requests that waited take effect."""
@@ -115,13 +151,13 @@ class Hub:
             asyncio.get_running_loop().call_soon(self._settle_all)
         return dict(self._shared.decoded)
 
-    def _publish(self, batch: Batch) -> None:
+    def _publish(self, batch: Batch, place: str | None) -> None:
         by_tables: dict[frozenset[str], list[Receiver]] = defaultdict(list)
         for receiver in self._receivers:
             if receiver.joined:
                 by_tables[self._shared.tables(receiver)].append(receiver)
         for tables, receivers in by_tables.items():
-            frame = frame_of_batch(batch, {name: self._shared.decoded[name] for name in tables})
+            frame = frame_of_batch(batch, {name: self._shared.decoded[name] for name in tables}, place)
             for receiver in receivers:
                 receiver.send(frame)
         self._shared.advance(batch.position)
@@ -130,7 +166,7 @@ class Hub:
         gtids = self._at.gtids
         if gtids is not None and batch.passed:
             gtids = gtids.extended(batch.passed)
-        self._at = JoinReply(batch.position, gtids, self._at.server)
+        self._at = JoinReply(batch.position, gtids, self._at.server, place)
 
     async def _until_taken(self) -> None:
         # Requests are handled even during a backlog.
@@ -170,10 +206,12 @@ class Hub:
         match request:
             case FollowRequest():
                 receiver.follows, receiver.settled = request, False
+                receiver.place = receiver.place or request.place
                 if receiver not in self._receivers:
                     self._check_server(request.server)
                 self._receivers.add(receiver)
                 self._anybody.set()
+                self._arrived.set()
                 self._settle(receiver)
             case PositionRequest():
                 if self._changes is not None:
@@ -209,7 +247,7 @@ class Hub:
         self._send_notices(self._shared.assign(receiver, layouts))
         if self._changes is not None and not receiver.joined:
             # Not earlier: its snapshot must see the changes of tables that were not followed yet.
-            receiver.join(self._at)
+            self._join(receiver)
         receiver.settled = True
         receiver.send(frame_of(FollowReply(receiver.follows.generation)))
 
@@ -226,3 +264,9 @@ class Hub:
             streaming, self._streaming = self._streaming, None
             if streaming is not None and streaming is not asyncio.current_task():
                 streaming.cancel()
+
+
+def _place_at(source: SharedContinuableStream | None, position: int) -> str | None:
+    """Return the stream's place if it is at this position."""
+    place = None if source is None else source.place
+    return None if place is None or place.position != position else place.text

@@ -8,6 +8,7 @@ Not here: the content of messages (`hub`).
 import asyncio
 
 from cdc.fanout.frames import FollowRequest, Frames, JoinReply, Request, frame_of
+from cdc.stream import StreamPlace
 
 #: Maximum bytes buffered for a receiver while the stream is read.
 AHEAD_BYTES = 8 << 20
@@ -17,13 +18,15 @@ _READ_BYTES = 1 << 16
 class Receiver:
     """One receiver.
 
-    *State*: `follows`, the last request; `settled`, whether it is in effect; `acknowledged`, its acknowledged position;
-    `gone`, whether it was disconnected; `_early`, frames from before it joined, None afterwards.
+    *State*: `follows`, the last request; `settled`, whether it is in effect; `place`, where it asked to continue;
+    `acknowledged`, its acknowledged position; `gone`, whether it was disconnected; `_early`, frames from before it
+    joined, None afterwards.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.follows = FollowRequest(0, {})
         self.settled = False
+        self.place: StreamPlace | None = None
         self.acknowledged = 0
         self.gone = False
         self._reader = reader

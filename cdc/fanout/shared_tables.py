@@ -117,7 +117,11 @@ class SharedTables(Generic[R]):
             else:
                 self._noticed.pop(name, None)
             had[name] = layout
-            self._last[name] = self.decoded.setdefault(name, layout)
+            decoded = self.decoded.get(name)
+            if decoded is None or layout.since < decoded.since:
+                # A receiver that continues needs rows from before the others read the layout.
+                decoded = self.decoded[name] = layout
+            self._last[name] = decoded
         return notices
 
     def advance(self, position: int) -> None:

@@ -10,6 +10,7 @@ Not here: the reading side (`hub`).
 """
 
 import asyncio
+import json
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,10 +27,11 @@ from cdc.fanout.frames import (
     LossMessage,
     Message,
     NoticeMessage,
+    PlacedBatch,
     PositionRequest,
     frame_of,
 )
-from cdc.stream import StreamStart, UpstreamSnapshot
+from cdc.stream import StreamPlace, StreamStart, UpstreamSnapshot
 
 #: Timeout of joining: the hub's stream may take a minute to start.
 START_S = 90.0
@@ -46,7 +48,8 @@ class FanoutStream(asyncio.Protocol):
     of the database, not older than the call; `server` returns the identity of the database server.
 
     *State*: `_requested`, by generation, layouts requested and not in effect; `_in_effect`, the last ones that are;
-    `_wrong`, layouts with a fatal notice; `_received_bytes`, bytes since the queue was empty.
+    `_wrong`, layouts with a fatal notice; `_received_bytes`, bytes since the queue was empty; `_place`, the hub's place
+    at `_position`; `_continues`, where this stream continues an earlier one: what ends at or before it is skipped.
     """
 
     held_up: str | None = None
@@ -66,7 +69,7 @@ class FanoutStream(asyncio.Protocol):
         self._start_timeout_s = start_timeout_s
         self._transport: asyncio.Transport | None = None
         self._frames = Frames()
-        self._received: deque[Message | Batch] = deque()
+        self._received: deque[Message | PlacedBatch] = deque()
         self._arrived = asyncio.Event()
         self._received_bytes = 0
         self._paused = False
@@ -76,19 +79,44 @@ class FanoutStream(asyncio.Protocol):
         self._wrong: dict[str, TableLayout] = {}
         self._effective = asyncio.Event()
         self._position = 0
+        self._place: str | None = None
+        self._continues: StreamPlace | None = None
         self._acknowledged_at = 0.0
 
     async def start(self) -> StreamStart:
         """Join the stream, then take a snapshot. Raises StreamLost, and what `take_snapshot` raises."""
+        return await self._started()
+
+    async def start_at(self, place: str) -> StreamStart:
+        """Join the stream, with what follows `place` if the hub has it, then take a snapshot. Raises StreamLost, and
+        what `take_snapshot` raises."""
+        position, text = json.loads(place)
+        self._continues = StreamPlace(position, text)
+        return await self._started()
+
+    @property
+    def place(self) -> StreamPlace | None:
+        """The place behind the last batch."""
+        if self._place is None:
+            return None
+        return StreamPlace(self._position, json.dumps([self._position, self._place]))
+
+    async def _started(self) -> StreamStart:
         try:
             joined = await self._reach()
             snapshot = await self._take_snapshot()
         except BaseException:
             await self.close()
             raise
-        self._position = joined.position
+        if self._continues is not None and joined.continued:
+            self._position, self._place = self._continues.position, self._continues.text
+        else:
+            self._position, self._place, self._continues = joined.position, joined.place, None
         # Transactions that end before that position may not be visible yet.
-        return StreamStart(joined.position, snapshot.closed(), joined.gtids, joined.server)
+        snapshot = snapshot.closed()
+        return StreamStart(
+            self._position, snapshot, joined.gtids, joined.server, self._continues is not None, joined.refusal
+        )
 
     async def _reach(self) -> JoinReply:
         try:
@@ -127,7 +155,7 @@ class FanoutStream(asyncio.Protocol):
 
     def _take(self, max_rows: int) -> Batch | None:
         """Join what was received into one batch; None if nothing was."""
-        taken = Batch([], self._position)
+        taken = PlacedBatch([], self._position, place=self._place)
         rows, anything = 0, False
         while self._received and rows < max_rows:
             message = self._received[0]
@@ -143,7 +171,7 @@ class FanoutStream(asyncio.Protocol):
                 case NoticeMessage():
                     self._add_notices([message.notice], taken)
                     anything = True
-                case Batch():
+                case PlacedBatch():
                     rows += self._add(message, taken)
                     self._add_notices(message.schema, taken)
                     anything = True
@@ -152,18 +180,23 @@ class FanoutStream(asyncio.Protocol):
                 case _:
                     assert_never(message)
         self._resume()
-        self._position = taken.position
+        if self._continues is not None and taken.position > self._continues.position:
+            self._continues = None
+        self._position, self._place = taken.position, taken.place
         return taken if anything else None
 
-    def _add(self, batch: Batch, taken: Batch) -> int:
+    def _add(self, batch: PlacedBatch, taken: PlacedBatch) -> int:
         """Append a batch to `taken`; return its number of rows."""
-        rows = 0
-        for transaction in batch.transactions:
+        rows, transactions = 0, batch.transactions
+        if self._continues is not None:
+            transactions = [each for each in transactions if each.end > self._continues.position]
+        for transaction in transactions:
             for name, change in transaction.tables.items():
                 change.layout = self._in_effect.get(name)
                 rows += len(change.removed) + len(change.added)
-        taken.transactions += batch.transactions
-        taken.position = batch.position
+        taken.transactions += transactions
+        if batch.position >= taken.position:
+            taken.position, taken.place = batch.position, batch.place
         taken.passed += batch.passed
         taken.altered = taken.altered or batch.altered
         taken.redefined += batch.redefined
@@ -195,7 +228,7 @@ class FanoutStream(asyncio.Protocol):
             return
         self._generation += 1
         self._requested[self._generation] = wanted
-        self._send(FollowRequest(self._generation, wanted, self._server()))
+        self._send(FollowRequest(self._generation, wanted, self._server(), self._continues))
 
     def _take_effect(self, generation: int) -> None:
         """Note that a request is in effect; the hub skips the earlier ones."""

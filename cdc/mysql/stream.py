@@ -97,8 +97,12 @@ class MySqlStream:
         self._heartbeats = 0
         self._stuck = 0
         self._waiting: asyncio.Future[None] | None = None
+        #: A position of the log's end that was there at the start.
+        self._began_at = 0
         #: Position of the last batch: an idle stream returns one batch for each position.
         self._reported = 0
+        #: The file's first event has been read: from the next batch on there is a place.
+        self._opened = False
         #: The next batch is the first one of another connection.
         self._resumed = False
         self._closed = False
@@ -114,6 +118,7 @@ class MySqlStream:
     async def _started(self, place: str | None) -> StreamStart:
         try:
             file, offset, snapshot = await self._in_thread(self._begin)
+            self._began_at = snapshot.position
             at, refusal = (None, "") if place is None else await self._continued(place, snapshot)
             if at is None:
                 self._gtids = await self._in_thread(self._gtids_at, file, offset)
@@ -181,6 +186,19 @@ class MySqlStream:
                 if not self._dump.receive():
                     await self._readable()
 
+    async def refusal(self, place: str) -> str:
+        """Return why the log does not have a place, at which or before which this stream was continued; empty if it
+        certainly has. Raises StreamLost."""
+        try:
+            other = BinlogPlace.parse(place)
+            if self._began_at < other.position:
+                return f"The binary log ends before {other.file}:{other.offset}."
+            return await self._in_thread(self._refusal, other)
+        except ValueError as problem:
+            return str(problem)
+        except _BROKEN as problem:
+            raise lost(problem) from None
+
     @property
     def place(self) -> StreamPlace | None:
         """The place behind the last batch. MySQL's log has none: its global ids do not say what precedes a position."""
@@ -238,7 +256,8 @@ class MySqlStream:
         position = self._assembler.position
         notices = self._assembler.take_notices()
         answered = self._target is not None and position >= self._target
-        if not (transactions or notices or answered or self._resumed or position > self._reported):
+        opened, self._opened = self._assembler.opened and not self._opened, self._assembler.opened
+        if not (transactions or notices or answered or opened or self._resumed or position > self._reported):
             return None
         if answered:
             self._target = None

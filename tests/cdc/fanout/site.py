@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -132,11 +132,14 @@ class Engine:
         return found
 
 
+SiteOf = TypeVar("SiteOf", bound=Site)
+
+
 @asynccontextmanager
-async def hub(**options: Any) -> AsyncIterator[Site]:
+async def hub(site_of: type[SiteOf] = Site, **options: Any) -> AsyncIterator[SiteOf]:  # type: ignore[assignment]
     """A hub, running."""
     with tempfile.TemporaryDirectory(prefix="fan") as directory:
-        site = Site(Path(directory) / "stream.sock")
+        site = site_of(Path(directory) / "stream.sock")
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(site.path))
         running = Hub(site.make, site.prepare, site.stalled.set, **options)

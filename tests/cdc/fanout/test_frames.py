@@ -12,6 +12,7 @@ from cdc.fanout.frames import (
     JoinReply,
     LossMessage,
     NoticeMessage,
+    PlacedBatch,
     PositionRequest,
     frame_of,
     frame_of_batch,
@@ -43,31 +44,32 @@ batches = st.builds(
 )
 
 
-def of_tables(batch: Batch, tables: set[str]) -> Batch:
+def of_tables(batch: Batch, tables: set[str], place: str | None) -> PlacedBatch:
     """Return the part of a batch that `frame_of_batch` keeps."""
     kept = [
         CommittedTransaction(t.id, t.end, {name: change for name, change in t.tables.items() if name in tables})
         for t in batch.transactions
     ]
-    return Batch(
+    return PlacedBatch(
         [t for t in kept if t.tables],
         batch.position,
         [n for n in batch.schema if n.table in tables],
         batch.passed,
         batch.altered,
         batch.redefined,
+        place=place,
     )
 
 
-@given(st.lists(batches, max_size=3), st.sets(st.sampled_from(TABLES)), st.data())
-def test_batches_are_unchanged(sent: list[Batch], tables: set[str], data: st.DataObject) -> None:
-    wire = b"".join(frame_of_batch(batch, dict.fromkeys(tables, LAYOUT)) for batch in sent)
+@given(st.lists(batches, max_size=3), st.sets(st.sampled_from(TABLES)), st.none() | st.text(), st.data())
+def test_batches_are_unchanged(sent: list[Batch], tables: set[str], place: str | None, data: st.DataObject) -> None:
+    wire = b"".join(frame_of_batch(batch, dict.fromkeys(tables, LAYOUT), place) for batch in sent)
     frames, received, at = Frames(), [], 0
     while at < len(wire):
         size = data.draw(st.integers(1, len(wire) - at))
         received += frames.feed(wire[at : at + size])
         at += size
-    assert received == [of_tables(batch, tables) for batch in sent]
+    assert received == [of_tables(batch, tables, place) for batch in sent]
 
 
 def test_rows_of_another_layout_overflow() -> None:
