@@ -11,12 +11,14 @@ import structlog
 import uvloop
 
 from cdc.fanout.hub import STALLED_S, Hub
+from service.engine.checkpoint.files import checkpoints_of
 from service.engine.databases.streams import open_stream
 from service.engine.loop import garbage
 from service.ground.logs import configure_logging
 from service.protocol.child import StartReport, StreamChild, report
 from service.protocol.liveness import follow_loop
 from service.settings.errors import SettingsError
+from service.settings.stack import Settings
 
 log = structlog.get_logger()
 
@@ -37,7 +39,13 @@ async def _main(child: StreamChild) -> int:
     follow_loop()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    hub = Hub(origin.make_stream, origin.begin_anew, _stalled, child.settings.engine.step_rows)
+    hub = Hub(
+        origin.make_stream,
+        origin.begin_anew,
+        _stalled,
+        child.settings.engine.step_rows,
+        receivers=_awaited_engines(child.settings),
+    )
     server = await hub.serve(socket.socket(fileno=child.listener))
     garbage.be_seldom()
     report(StartReport(ready=True))
@@ -52,6 +60,12 @@ async def _main(child: StreamChild) -> int:
     server.close()
     await origin.close()
     return int(failed)
+
+
+def _awaited_engines(settings: Settings) -> int:
+    """The number of engines that the first stream waits for: all if some may continue from a checkpoint."""
+    engines = settings.engine.shards
+    return engines if checkpoints_of(settings.state.directory, engines) else 1
 
 
 def _stalled() -> None:

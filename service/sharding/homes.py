@@ -20,7 +20,8 @@ from hashlib import blake2b
 SLOTS = 1 << 14
 _SLOT_BITS = 14
 _HASH_BYTES = 8
-_FORMAT = b"upquery homes, format 1"
+#: Identity of the rule; others give keys other homes.
+FORMAT = "upquery homes, format 1"
 _MASK = (1 << 64) - 1
 
 
@@ -96,7 +97,7 @@ def order_of(slot: int, shards: int) -> list[int]:
 
 
 def _hasher(kind: bytes, view: str) -> "blake2b":
-    state = blake2b(digest_size=_HASH_BYTES, key=_FORMAT, person=kind)
+    state = blake2b(digest_size=_HASH_BYTES, key=FORMAT.encode(), person=kind)
     state.update(view.encode() + b"\0")
     return state
 

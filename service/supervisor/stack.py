@@ -135,10 +135,6 @@ class Supervisor:
         stream = [] if self.stream is None else [self.stream]
         return [*stream, *self.engines, *self.workers]
 
-    def _behind(self) -> list[Child]:
-        """Those that are behind the workers."""
-        return [child for child in self.children() if child not in self.workers]
-
     def served_before(self) -> bool:
         """Return whether an engine was there once: its leaf store is."""
         return any(engine.restarts for engine in self.engines)
@@ -148,7 +144,10 @@ class Supervisor:
         if self._ports is not None:
             self._ports.refuse()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
-        await asyncio.gather(*(child.stop() for child in self._behind()), self._close_admin())
+        await asyncio.gather(*(engine.stop() for engine in self.engines), self._close_admin())
+        if self.stream is not None:
+            # Not earlier: an engine whose stream ends has no place for a checkpoint.
+            await self.stream.stop()
         if self._stream_listener is not None:
             self._stream_listener.close()
         if self._ports is not None:

@@ -177,7 +177,9 @@ class WarmService:
         database: WarmDatabase,
         views: Views | None = None,
         settings: Mapping[str, dict[str, Any]] | None = None,
+        engines: int = 1,
     ) -> None:
+        self.engines = engines
         self.dialect = dialect_of(database)
         self.database = database
         self.directory = directory
@@ -189,11 +191,13 @@ class WarmService:
     def _service(self) -> RunningService:
         views = {name: sql for name, (sql, _) in self.views.items()}
         log = {"level": "info", "format": "json"}
-        return RunningService(self.directory, self.database.url, views, log=log, **self.settings)
+        return RunningService(self.directory, self.database.url, views, log=log, engine={"shards": self.engines}, **self.settings)
 
-    def restart(self, views: Views | None = None) -> None:
-        """Starts it again after a stop, perhaps with other views; returns when it has caught up."""
+    def restart(self, views: Views | None = None, engines: int | None = None) -> None:
+        """Starts it again after a stop, perhaps with other views, or with more engines or fewer; returns when it has
+        caught up."""
         self.running.discard()
+        self.engines = engines or self.engines
         self.views = dict(views or self.views)
         self.running = self._service()
         self.running.start()
@@ -203,8 +207,9 @@ class WarmService:
         return self.running.log.read_text()
 
     @property
-    def checkpoint(self) -> Path:
-        return self.directory / "state" / "checkpoint"
+    def checkpoints(self) -> list[Path]:
+        """The files that exist."""
+        return sorted((self.directory / "state").glob("checkpoint*"))
 
     def fill(self) -> None:
         """Every key of every view is in memory."""
@@ -267,10 +272,13 @@ class WarmService:
 
 
 def filled_service(
-    database: WarmDatabase, directory: Path, settings: Mapping[str, dict[str, Any]] | None = None
+    database: WarmDatabase,
+    directory: Path,
+    settings: Mapping[str, dict[str, Any]] | None = None,
+    engines: int = 1,
 ) -> Iterator[WarmService]:
     """Yields a service that runs and has every key in memory."""
-    service = WarmService(directory, database, settings=settings)
+    service = WarmService(directory, database, settings=settings, engines=engines)
     try:
         service.running.start()
         service.fill()

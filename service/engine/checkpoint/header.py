@@ -26,6 +26,8 @@ class CheckpointHeader:
     tables: dict[str, str]
     #: By the id of a view, how its rows are stored beside what its plan says.
     encodings: dict[str, str]
+    #: Rule by which keys are divided among several engines (`service.sharding.homes`); empty for one.
+    homes: str = ""
 
     def body(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -18,6 +18,7 @@ import structlog
 
 from cdc.stream import StreamPlace
 from dataflow.engine.engine import Engine
+from service.engine.checkpoint.files import checkpoint_path, other_checkpoints
 from service.engine.checkpoint.frames import FrameKind, UnknownFormatError, read_frames
 from service.engine.checkpoint.header import CheckpointHeader, encoding_keys, table_digests
 from service.engine.checkpoint.program import program_digest
@@ -25,26 +26,40 @@ from service.engine.checkpoint.restoring import restore_state
 from service.engine.checkpoint.writing import write_state
 from service.engine.views.tables import FollowedTables
 from service.leaf_store.writer import LeafWriter
+from service.sharding.homes import FORMAT
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class CheckpointStore:
-    """The file of one service. `limit_s`: maximum time for writing it; 0: none is written, and none is used.
+    """The file of one of the engines of a service, in `directory`. `limit_s`: maximum time for writing it; 0: none is
+    written, and none is used.
 
     *State*: `_header`, that of the file that the next session uses.
     """
 
-    path: Path
+    directory: Path
     limit_s: float
+    engine: int = 0
+    engines: int = 1
     _header: CheckpointHeader | None = None
     _looked: bool = False
+
+    @property
+    def path(self) -> Path:
+        return checkpoint_path(self.directory, self.engine, self.engines)
+
+    @property
+    def _homes(self) -> str:
+        """The rule by which keys are divided among several engines."""
+        return "" if self.engines == 1 else FORMAT
 
     def found(self) -> CheckpointHeader | None:
         """Returns the header of a checkpoint that this program can use; None after it was used or refused."""
         if not self._looked:
             self._looked = True
+            self._remove_others()
             try:
                 self._header = self._read_header() if self.limit_s else None
             except FileNotFoundError:
@@ -61,7 +76,17 @@ class CheckpointStore:
         header = CheckpointHeader.parse(body)
         if header.program != program_digest():
             raise UnknownFormatError("It was written by another version of the program.")
+        if header.homes != self._homes:
+            raise UnknownFormatError("Keys were divided among the engines by another rule.")
         return header
+
+    def _remove_others(self) -> None:
+        """Discards files of another number of engines, which had other keys."""
+        for engines, path in other_checkpoints(self.directory, self.engines) if self.engine == 0 else ():
+            reason = f"[engine] shards was {engines} when it was written; it is {self.engines} now."
+            log.warning("the checkpoint is not used; the cache begins empty", reason=reason, path=str(path))
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def refuse(self, reason: str) -> None:
         """Discards the file, for a reason that is logged."""
@@ -120,6 +145,7 @@ class CheckpointStore:
             at_ms,
             table_digests(following.catalog.tables, following.layouts),
             encoding_keys({view: leaf.encoding(view) for view in engine.graph.leaves}),
+            self._homes,
         )
         made = self.path.with_suffix(".new")
         try:

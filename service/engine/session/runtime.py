@@ -128,7 +128,7 @@ class Runtime:
             counters=self.counters,
             make_stream=self._source(stream),
             hot_keys=self.hot_keys,
-            checkpoints=CheckpointStore(settings.state.directory / "checkpoint", settings.state.checkpoint_s),
+            checkpoints=_checkpoints(settings, self.shard),
         )
         self.dispatcher.on_reach(self._reach)
         self.dispatcher.on_move(self._moved)
@@ -460,6 +460,12 @@ class Runtime:
 def _registry(settings: Settings, shard: Shard) -> ViewRegistry:
     """Registry of views. Of several engines of one service, only the first writes the file."""
     return ViewRegistry(settings.state.directory, keeps=settings.engine.shards == 1 or shard.number == 0)
+
+
+def _checkpoints(settings: Settings, shard: Shard) -> CheckpointStore:
+    """The checkpoint of this engine. A service that is one shard has one engine."""
+    state, engines = settings.state, settings.engine.shards
+    return CheckpointStore(state.directory, state.checkpoint_s, 0 if engines == 1 else shard.number, engines)
 
 
 def _loads_below(settings: Settings, shard: Shard) -> Path:

@@ -33,11 +33,14 @@ async def start_stream(
     if not isinstance(source, ContinuableStream):
         checkpoints.refuse("This change stream cannot be continued.")
         return await source.start(), None
+    # Before the stream begins: it may be read at once, for other engines.
+    before = dict(following.layouts)
+    following.continue_stream(checkpoints.changed(found, following))
     started = await source.start_at(found.place)
     if not started.continued:
+        following.layouts.update(before)
         checkpoints.refuse(started.refusal)
         return started, None
-    following.continue_stream(checkpoints.changed(found, following))
     return started, found
 
 
