@@ -60,7 +60,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "adhoc": {"loop", "reads", "upstream", "views"},
         "audit": {"databases", "loop", "reads", "upstream", "views"},
         "workload": {"checkpoint", "loop", "reads", "views"},
-        "checkpoint": {"databases", "views"},
+        "checkpoint": {"databases", "upstream", "views"},
         "builds": {"initial_load", "upstream"},
         "session": {
             "adhoc",

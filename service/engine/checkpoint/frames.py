@@ -12,8 +12,12 @@ from struct import Struct
 from typing import BinaryIO
 from zlib import crc32
 
-#: The file's first bytes; the last two are the version of this format.
-MAGIC = b"upquery checkpoint\n\x00\x01"
+#: The file's first bytes; the version of the format follows, in two bytes.
+MAGIC = b"upquery checkpoint\n"
+#: Version of all that a file contains: frames, chunks, rows, groups, records of the leaf store. It is raised whenever
+#: one of them is written otherwise (`tests/service/engine/checkpoint/test_checkpoint_format.py`).
+FORMAT = 2
+_VERSION = Struct(">H")
 #: Kind, length and checksum of the body; the checksum of these follows.
 _HEAD = Struct(">BII")
 _SUM = Struct(">I")
@@ -36,7 +40,7 @@ class FrameKind(IntEnum):
 
 
 class UnknownFormatError(ValueError):
-    """The file is no checkpoint, or one of another version."""
+    """The file is no checkpoint, or one of another format or program."""
 
 
 def write_frame(file: BinaryIO, kind: FrameKind, body: bytes) -> None:
@@ -45,11 +49,25 @@ def write_frame(file: BinaryIO, kind: FrameKind, body: bytes) -> None:
     file.write(head + _SUM.pack(crc32(head)) + body)
 
 
+def write_magic(file: BinaryIO) -> None:
+    """Begin a file."""
+    file.write(MAGIC + _VERSION.pack(FORMAT))
+
+
+def _read_magic(file: BinaryIO) -> None:
+    """Raises `UnknownFormatError`."""
+    magic, version = file.read(len(MAGIC)), file.read(_VERSION.size)
+    if magic != MAGIC or len(version) < _VERSION.size:
+        raise UnknownFormatError("It is no checkpoint.")
+    (found,) = _VERSION.unpack(version)
+    if found != FORMAT:
+        raise UnknownFormatError(f"It has format {found}; this version of Upquery reads format {FORMAT}.")
+
+
 def read_frames(file: BinaryIO) -> Iterator[tuple[FrameKind, bytes | None]]:
     """Yield the frames up to the end, or up to a damaged head; the body is None if it is damaged. Raises
     `UnknownFormatError`."""
-    if file.read(len(MAGIC)) != MAGIC:
-        raise UnknownFormatError("It is no checkpoint of format 1.")
+    _read_magic(file)
     while True:
         head = file.read(_HEAD.size + _SUM.size)
         if len(head) < _HEAD.size + _SUM.size or crc32(head[: _HEAD.size]) != _SUM.unpack_from(head, _HEAD.size)[0]:

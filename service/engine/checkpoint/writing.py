@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from dataflow.engine.chunks import Chunk, CoveredKeys, Damaged, NodeBegun, NodeEnded, NodeGroups, NodeRows, RankedKeys
 from dataflow.engine.engine import Engine
 from dataflow.types import ViewId
-from service.engine.checkpoint.frames import MAGIC, MOST_BYTES, FrameKind, write_frame
+from service.engine.checkpoint.frames import MOST_BYTES, FrameKind, write_frame, write_magic
 from service.engine.checkpoint.header import CheckpointHeader
 from service.leaf_store.writer import LeafWriter
 
@@ -30,7 +30,7 @@ async def write_state(
     """Writes the state, or as many nodes as the time allows; returns whether it is all. The engine must not step
     meanwhile."""
     began = turned = time.monotonic()
-    file.write(MAGIC)
+    write_magic(file)
     write_frame(file, FrameKind.HEADER, header.body())
     for kind, body in _frames(engine, leaf):
         write_frame(file, kind, body)

@@ -8,61 +8,17 @@ from random import Random
 
 import pytest
 
-from dataflow.engine.effects import LeafEffect
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallView, Restored, StreamStarted
 from dataflow.sql import plan_view
 from dataflow.types import ViewId
 from service.engine.checkpoint.frames import read_frames
-from service.engine.checkpoint.header import CheckpointHeader
 from service.engine.checkpoint.restoring import restore_state
 from service.engine.checkpoint.writing import write_state
 from service.leaf_store.layout import INLINE, PART, PLAIN, SPECIAL, key_part
 from service.leaf_store.writer import LeafWriter
-from tests.dataflow.engine.site import CATALOG, Now, Site
-
-SQL = (
-    "SELECT id, title FROM stories WHERE author = :author",
-    "SELECT s.id, s.title, v.user_id FROM stories s JOIN votes v ON v.story_id = s.id WHERE s.id = :id",
-    "SELECT s.id, s.title, count(v.user_id) AS votes FROM stories s LEFT JOIN votes v ON v.story_id = s.id "
-    "WHERE s.id = :id GROUP BY s.id, s.title",
-    "SELECT author, max(at) AS last, count(*) AS n FROM stories WHERE author = :author GROUP BY author",
-)
-KEYS = [(str(number),) for number in range(1, 30)]
-
-
-def _registered(leaf: LeafWriter, first_id: int) -> dict[ViewId, str]:
-    views = {ViewId(first_id + number): sql for number, sql in enumerate(SQL)}
-    leaf.reset("epoch")
-    for view, sql in views.items():
-        leaf.register(view, plan_view(f"v{view - first_id}", sql, CATALOG))
-    leaf.commit([], 0, 1)
-    return views
-
-
-class Filled:
-    """A site of which much has been read, with a leaf store."""
-
-    def __init__(self, path: Path) -> None:
-        self.leaf = LeafWriter(path)
-        self.site = Site()
-        self.views = _registered(self.leaf, 1)
-        for view, sql in self.views.items():
-            self._step(InstallView(view, plan_view(f"v{view - 1}", sql, CATALOG)))
-            for key in KEYS:
-                self.leaf.commit(_of_leaf(self.site.read(view, key)), 0, 1)
-        file = BytesIO()
-        encodings = {str(view): self.leaf.encoding(view) for view in self.views}
-        self.header = CheckpointHeader("", "", self.site.engine.applied, 1, {}, encodings)
-        assert asyncio.run(write_state(file, self.header, self.site.engine, self.leaf, 60))
-        self.content = file.getvalue()
-
-    def _step(self, event: object) -> None:
-        self.leaf.commit(_of_leaf(self.site.step(event)), 0, 1)
-
-
-def _of_leaf(effects: list[object]) -> list[LeafEffect]:
-    return [effect for effect in effects if isinstance(effect, LeafEffect)]
+from tests.dataflow.engine.site import CATALOG, Now
+from tests.service.engine.checkpoint.filled import KEYS, SQL, Filled, registered
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +33,7 @@ def _restored(filled: Filled, content: bytes, path: Path) -> int:
     leaf, engine = LeafWriter(path), Engine(CATALOG)
     try:
         engine.step(StreamStarted(0, Now(), restoring=True))
-        views = _registered(leaf, 11)
+        views = registered(leaf, 11)
         for view, sql in views.items():
             engine.step(InstallView(view, plan_view(f"v{view - 11}", sql, CATALOG)))
         frames = read_frames(BytesIO(content))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.engine.checkpoint.files import checkpoints_of
-from service.engine.checkpoint.frames import MAGIC, FrameKind, write_frame
+from service.engine.checkpoint.frames import FrameKind, write_frame, write_magic
 from service.engine.checkpoint.header import CheckpointHeader
 from service.engine.checkpoint.program import program_digest
 from service.engine.checkpoint.store import CheckpointStore
@@ -18,7 +18,7 @@ HEADER = CheckpointHeader(program_digest(), "place", 7, 1, {"a": "01", "b": "02"
 def _stored(directory: Path, body: bytes, engine: int = 0, engines: int = 1) -> CheckpointStore:
     store = CheckpointStore(directory, 1.0, engine, engines)
     with store.path.open("wb") as file:
-        file.write(MAGIC)
+        write_magic(file)
         write_frame(file, FrameKind.HEADER, body)
     return store
 
