@@ -3,82 +3,70 @@
 Not here: any events, any views (`tests.simulation.checkpoints`).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from unittest.mock import patch
+import marshal
 
 import pytest
 
-from dataflow.engine.chunks import Chunk, NodeBegun
+from dataflow.engine.chunks import CoveredKeys, NodeBegun
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import InstallView, Restore, Restored, StreamStarted
 from dataflow.engine.nodes import GroupingNode, InnerNode, Store
-from dataflow.engine.state_digests import StateDigests
-from dataflow.sql import plan_view
-from dataflow.types import ViewId
-from tests.dataflow.engine.site import CATALOG, Now, Site
+from tests.dataflow.engine.restored import Written, installed, restore, written
+from tests.dataflow.engine.site import Site
 
-SQL = (
-    "SELECT id, title FROM stories WHERE author = :author",
-    "SELECT s.id, s.title, count(v.user_id) AS votes FROM stories s LEFT JOIN votes v ON v.story_id = s.id "
+VIEWS = {
+    1: "SELECT id, title FROM stories WHERE author = :author",
+    2: "SELECT s.id, s.title, count(v.user_id) AS votes FROM stories s LEFT JOIN votes v ON v.story_id = s.id "
     "WHERE s.id = :id GROUP BY s.id, s.title",
-    "SELECT c.id, c.text, u.name FROM comments c JOIN users u ON u.id = c.author WHERE c.story_id = :id",
-)
+    3: "SELECT c.id, c.text, u.name FROM comments c JOIN users u ON u.id = c.author WHERE c.story_id = :id",
+}
 KEYS = [(str(number),) for number in range(1, 30)]
 
 
 @pytest.fixture(scope="module")
-def written() -> list[Chunk]:
+def state() -> list[Written]:
     site = Site()
-    for number, sql in enumerate(SQL, start=1):
+    for number, sql in VIEWS.items():
         view = site.install(number, sql)
         for key in KEYS:
             site.read(view, key)
-    return list(site.engine.chunks())
+    return written(site.engine)
 
 
-def _restored(chunks: list[Chunk]) -> Engine:
-    engine = Engine(CATALOG)
-    engine.step(StreamStarted(0, Now(), restoring=True))
-    for number, sql in enumerate(SQL, start=1):
-        engine.step(InstallView(ViewId(number), plan_view(f"v{number}", sql, CATALOG)))
-    for chunk in chunks:
-        engine.step(Restore(chunk))
-    engine.step(Restored())
+def _restored(state: list[Written]) -> Engine:
+    engine = restore(installed(VIEWS), state)
     engine.check()
     return engine
 
 
-def test_no_key_is_looked_at_where_all_is_there(written: list[Chunk]) -> None:
-    engine = _restored(written)
-    assert sum(len(leaf.coverage) for leaf in engine.graph.leaves.values()) == len(SQL) * len(KEYS)
+def test_no_key_is_looked_at_where_all_is_there(state: list[Written]) -> None:
+    engine = _restored(state)
+    assert sum(len(leaf.coverage) for leaf in engine.graph.leaves.values()) == len(VIEWS) * len(KEYS)
     assert engine.counters["restored_untested"] == engine.counters["restored_keys"]
 
 
-@contextmanager
-def _other_routes() -> Iterator[None]:
-    with patch.object(StateDigests, "of_routes", lambda *_: b"another"):
-        yield
+def _with_other_routes(chunk: bytes) -> bytes:
+    return marshal.dumps(tuple(CoveredKeys(*marshal.loads(chunk))._replace(routes=b"others")))
 
 
-def test_keys_with_another_route_are_looked_at(written: list[Chunk]) -> None:
-    with _other_routes():
-        engine = _restored(written)
-    assert sum(len(leaf.coverage) for leaf in engine.graph.leaves.values()) == len(SQL) * len(KEYS)
+def test_keys_with_another_route_are_looked_at(state: list[Written]) -> None:
+    """They stay covered if what it reads is there."""
+    other = [(kind, _with_other_routes(chunk) if kind is CoveredKeys else chunk) for kind, chunk in state]
+    engine = _restored(other)
+    assert sum(len(leaf.coverage) for leaf in engine.graph.leaves.values()) == len(VIEWS) * len(KEYS)
     assert engine.counters["restored_untested"] == 0
 
 
-def test_keys_above_a_node_that_is_missing_are_looked_at(written: list[Chunk]) -> None:
+def test_keys_above_a_node_that_is_missing_are_looked_at(state: list[Written]) -> None:
     """Each node in turn; `check` says that all that is covered is supported."""
-    begun = [number for number, chunk in enumerate(written) if isinstance(chunk, NodeBegun)]
-    for first, last in zip(begun, [*begun[1:], len(written)], strict=True):
-        engine = _restored(written[:first] + written[last:])
+    begun = [number for number, (chunk, _) in enumerate(state) if chunk is NodeBegun]
+    for first, last in zip(begun, [*begun[1:], len(state)], strict=True):
+        engine = _restored(state[:first] + state[last:])
         assert engine.counters["restored_keys"]
 
 
-def test_equal_keys_are_one_object(written: list[Chunk]) -> None:
+def test_equal_keys_are_one_object(state: list[Written]) -> None:
     """The sizes of state assume that a view's key and the keys that it leads to are shared."""
-    engine = _restored(written)
+    engine = _restored(state)
     by_story = [node for node in engine.graph.stored() if isinstance(node, InnerNode) and len(node.types) > 1]
     assert {Store, GroupingNode} <= set(map(type, by_story))
     known = {key: key for leaf in engine.graph.leaves.values() for key in leaf.coverage}

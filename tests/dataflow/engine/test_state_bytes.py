@@ -11,6 +11,7 @@ from dataflow.schema import SqlType
 from dataflow.state.materialization import Materialization
 from dataflow.types import ViewId
 from load.micro.lru import Lru
+from tests.dataflow.engine.restored import installed, restore, written
 from tests.dataflow.engine.site import Site
 
 KEYS = 700
@@ -73,6 +74,27 @@ def test_what_is_said_is_about_what_is_held(shape: str) -> None:
         tracemalloc.stop()
     said = site.engine.state_bytes() - before
     assert AT_LEAST * held < said < AT_MOST * held, f"{said} bytes are said to be held, {held} are"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_restored_state_takes_no_more(shape: str) -> None:
+    """The account is that of the engine where it was filled, and right: what was one object there is one again."""
+    site = Site(policy=Lru())
+    _filled(site, site.install(1, SHAPES[shape]), 0, KEYS, Ahead(2) if shape == "parts of keys" else None)
+    before, state = site.engine.state_bytes(), written(site.engine)
+    engine = installed({1: SHAPES[shape]}, Lru())
+    empty = engine.state_bytes()
+    gc.collect()
+    tracemalloc.start(1)
+    try:
+        restore(engine, state)
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    said = engine.state_bytes()
+    assert said == pytest.approx(before, rel=0.01)
+    assert AT_LEAST * held < said - empty
 
 
 @pytest.mark.parametrize("shape", SHAPES)
