@@ -40,7 +40,7 @@ class ValueList:
     """The rows of one group's list."""
 
     __slots__ = ("_changed", "_kind", "_result", "_row_bytes", "_sorted", "rows")
-    recorded = ("rows", "_row_bytes")
+    recorded: tuple[str, ...] = ("rows", "_row_bytes")
     grows = True
 
     def __init__(self, kind: "ListKind") -> None:

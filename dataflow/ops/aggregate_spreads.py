@@ -23,7 +23,7 @@ class NumericSpread(NumericSum):
     """Variance, or its root, of integers or numeric: of a sample, or of the whole population."""
 
     __slots__ = ("_root", "_sample", "long", "squares")
-    recorded = ("by_scale", "special", "long", "squares")
+    recorded: tuple[str, ...] = ("by_scale", "special", "long", "squares")
     width = 2
 
     def __init__(self, sample: bool, root: bool) -> None:

@@ -19,7 +19,7 @@ class Extreme:
     """MIN or MAX: a histogram of values, so that taking the extreme one away finds the next."""
 
     __slots__ = ("_best", "_length", "_rank", "_stale", "_upwards", "values")
-    recorded = ("values", "_length", "_best", "_stale")
+    recorded: tuple[str, ...] = ("values", "_length", "_best", "_stale")
     width = 2
     grows = True
 
@@ -77,7 +77,7 @@ class Distinct:
     """Another aggregate over each value once. Of equal values with several texts, one that is there is used."""
 
     __slots__ = ("_form", "_inner", "_length", "_texts", "values")
-    recorded = ("values", "_length", "_texts", "_inner")
+    recorded: tuple[str, ...] = ("values", "_length", "_texts", "_inner")
     width = 2
     grows = True
 
