@@ -115,10 +115,9 @@ class S3Fifo(Generic[Item]):
 
     def restore(self, item: Item, standing: Standing) -> None:
         weight, cost, reads, in_main = standing
-        entry = _Entry(0, 0.0, in_main)
-        (self._main if in_main else self._small)[item] = entry
+        entry = (self._main if in_main else self._small)[item] = _Entry(weight, cost, in_main)
+        entry.reads = reads
         self._count(entry, weight, cost)
-        entry.weight, entry.cost, entry.reads = weight, cost, reads
 
     def state_bytes(self) -> int:
         return len(self) * _ENTRY_BYTES + len(self._ghost) * GHOST_BYTES
