@@ -145,7 +145,7 @@ class Restoration:
         if coverage is None:
             self._has_all = False
             return
-        if chunk.routes is not None and chunk.routes == self._digests.of_routes(node, cover):
+        if chunk.routes and cover not in self._untested and chunk.routes == self._digests.of_routes(node, cover):
             self._untested.add(cover)
         keys = list(map(self._shared.setdefault, chunk.keys, chunk.keys))
         if isinstance(coverage, OrderedCoverage) and chunk.parts is not None:
