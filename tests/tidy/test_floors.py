@@ -93,7 +93,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "subscribers": set(),
         "workloads": {"driver", "sides"},
         "traces": {"driver", "sides", "workloads"},
-        "micro": {"traces"},
+        "micro": {"driver", "sides", "traces", "workloads"},
         "experiments": {"driver", "micro", "report", "sides", "subscribers", "traces", "workloads"},
         "figures": {"report", "sides"},
     },
