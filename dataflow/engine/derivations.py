@@ -21,7 +21,7 @@ from dataflow.engine.flights import FlightKey
 from dataflow.engine.nodes import BlockNode, InnerNode, Merge, RouteUse, Stored, UnionNode
 from dataflow.engine.staging import OperatorTwin, Staged, Staging, Twin
 from dataflow.errors import InvariantViolation, contained
-from dataflow.ops.block import Combination, InputChange, where
+from dataflow.ops.block import Combination, InputChange
 from dataflow.state.materialization import as_bag, consolidate
 from dataflow.types import Delta, NodeId, Row
 
@@ -89,11 +89,9 @@ class BlockSupply(Supply):
         return found
 
     def _bound(self, driving: Mapping[Row, int]) -> list[Row]:
-        route, conditions = self._use.route, self._use.conditions
-        started = [self._join.start(self._driver, row, times) for row, times in driving.items()]
-        combinations = where(conditions[0], started)
-        for position, step in enumerate(route.steps, start=1):
-            combinations = where(conditions[position], self._join.bind(step, combinations))
+        combinations = self._use.start(driving)
+        for position in range(1, len(self._use.covers)):
+            combinations = self._use.bind(position, combinations)
         return self._join.rows(combinations)
 
     def counts(self, combination: Combination) -> bool:

@@ -231,14 +231,13 @@ def keys_read(use: RouteUse, key: Key) -> Iterator[Target]:
 def _keys_joined(use: RouteUse, part: Key) -> Iterator[Target]:
     """Those behind the route's driver."""
     route, join = use.route, use.block.join
-    driving = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
-    combinations = where(use.conditions[0], driving)
+    combinations = use.start(join.known(route.driver, route.driver_columns, part))
     for position, step in enumerate(route.steps, start=1):
         node, cover = use.node_at(position), use.covers[position]
         found = [use.cover_key(position, k) for k in join.keys_at(step, combinations) if k is not None]
         for step_key in dict.fromkeys(found) if cover else ((),):
             yield node, cover, step_key
-        combinations = where(use.conditions[position], join.bind(step, combinations))
+        combinations = use.bind(position, combinations)
 
 
 def merged(merge: Merge, key: Key) -> Iterator[Target]:

@@ -13,7 +13,7 @@ from collections import Counter
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.evictions import Target, driven_keys
 from dataflow.engine.nodes import BlockNode, InnerNode, RouteUse
-from dataflow.ops.block import Combination, where
+from dataflow.ops.block import Combination, where_row
 from dataflow.plan.routes import Step
 from dataflow.state.intervals import OrderedCover
 from dataflow.types import Columns, Delta, Key, NodeId, Row
@@ -69,8 +69,9 @@ class Incongruence:
     def _go_on(self, use: RouteUse, input_: int, combinations: list[Combination], found: dict[Key, None]) -> None:
         """Walks the route on behind an input, and notes what meets a hole."""
         order = use.route.order()
-        for condition in use.conditions[: order.index(input_) + 1]:
-            combinations = where(condition, combinations)
+        place = order.index(input_) + 1
+        for bound, condition in zip(order[:place], use.conditions[:place], strict=True):
+            combinations = where_row(condition, bound, combinations)
         for step in use.completions[input_].after:
             if not combinations:
                 break
@@ -105,7 +106,7 @@ class Incongruence:
             else:
                 self._counters["forward_hole"] += 1
                 found.update(dict.fromkeys(driven_keys(use, combination)))
-        return where(use.conditions[position], join.bind(step, kept))
+        return use.bind(position, kept)
 
 
 def _newly_connected(delta: Delta, relevant: Columns) -> list[Row]:

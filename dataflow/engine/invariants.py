@@ -1,6 +1,6 @@
 """The engine's invariants: assertions for tests, and whether a restored key is supported (`restoration`)."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from dataflow.engine.derivations import Derivations
 from dataflow.engine.flights import Flights
@@ -9,7 +9,6 @@ from dataflow.engine.leaf import Leaf
 from dataflow.engine.nodes import InnerNode, Merge, OperatorNode, RouteUse, Store, Stored
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
-from dataflow.ops.block import where
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.types import Key, Row
 
@@ -67,7 +66,7 @@ def _supported_in_part(leaf: Leaf, key: Key) -> bool:
         raise InvariantViolation(f"I3: leaf {leaf.id} covers more of {key} than its driving input")
     known = use.block.join.known(use.route.driver, use.route.driver_columns, part)
     try:
-        _check_steps(leaf, use, [row for row in known if _in_any(coverage, driven, key, row)])
+        _check_steps(leaf, use, {row: n for row, n in known.items() if _in_any(coverage, driven, key, row)})
     except InvariantViolation:
         if not coverage.whole(key):
             raise
@@ -98,14 +97,14 @@ def _check_route(node: Stored, use: RouteUse, key: Key) -> None:
     _check_steps(node, use, use.block.join.known(use.route.driver, use.route.driver_columns, part))
 
 
-def _check_steps(node: Stored, use: RouteUse, driving: Iterable[Row]) -> None:
+def _check_steps(node: Stored, use: RouteUse, driving: Mapping[Row, int]) -> None:
     route, join = use.route, use.block.join
-    combinations = where(use.conditions[0], [join.start(route.driver, row) for row in driving])
+    combinations = use.start(driving)
     for position, step in enumerate(route.steps, start=1):
         for step_key in join.keys_at(step, combinations):
             if step_key is not None:
                 _check_covered(node, use, position, step_key)
-        combinations = where(use.conditions[position], join.bind(step, combinations))
+        combinations = use.bind(position, combinations)
 
 
 def _check_covered(node: Stored, use: RouteUse, position: int, key: Key) -> None:

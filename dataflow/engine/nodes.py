@@ -16,7 +16,7 @@ from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.counts import NodeCounts
 from dataflow.engine.parametric_rows import Keys
 from dataflow.ops.aggregate import Group, Grouping
-from dataflow.ops.block import BlockJoin, Combination, Condition, InputChange
+from dataflow.ops.block import BlockJoin, Combination, Condition, InputChange, RowCondition, where_row
 from dataflow.ops.partitions import Partition, Partitioned
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, Window, column_types
 from dataflow.plan.parts import Interval
@@ -121,7 +121,7 @@ class RouteUse:
     #: Likewise: the positions of the route's key for the input that the covered key takes.
     picks: list[tuple[int, ...]] = field(init=False)
     #: Likewise: what must be TRUE for the route to go on, once that input is bound.
-    conditions: list[Condition | None] = field(init=False)
+    conditions: list[RowCondition | None] = field(init=False)
     #: Per input of the block; none for a full route.
     completions: list[Completion] = field(default_factory=list)
     #: Per step of the route: how to find the combinations that look a key up (input, columns, positions, completion).
@@ -179,6 +179,16 @@ class RouteUse:
         """Sources of the key that must be covered for a step."""
         sources = self.route.steps[position - 1].sources
         return tuple([sources[p] for p in self.picks[position]])
+
+    def start(self, driving: Mapping[Row, int]) -> list[Combination]:
+        """The combinations with which the route begins, of rows of the driving input."""
+        join, driver = self.block.join, self.route.driver
+        started = [join.start(driver, row, times) for row, times in driving.items()]
+        return where_row(self.conditions[0], driver, started)
+
+    def bind(self, position: int, combinations: list[Combination]) -> list[Combination]:
+        """Binds combinations' lookups at a position of the route, which are covered."""
+        return self.block.join.bind(self.route.steps[position - 1], combinations, self.conditions[position])
 
     def node_at(self, position: int) -> "InnerNode":
         """The input at a position of the route."""
@@ -277,6 +287,8 @@ class InnerNode(Stored):
     def __init__(self, id_: NodeId, source: "SourceNode", relation: Relation, packed: bool = False) -> None:
         super().__init__(id_, source, relation)
         self.materialization = Materialization(self.types, packed)
+        #: Grows when known rows change, or a key becomes a hole; not when one is filled.
+        self.changes = 0
 
     def coverage_of(self, cover: Cover) -> Coverage:
         return self.materialization.coverage_of(cover)
@@ -287,9 +299,16 @@ class InnerNode(Stored):
     def measure(self) -> int:
         return self.materialization.state_bytes()
 
-    @abstractmethod
     def absorb(self, delta: Delta, truncated: bool) -> Delta:
         """Applies what is known of the source's change; returns the change of the node's own rows."""
+        known = self._absorb(delta, truncated)
+        if known[0] or known[1]:
+            self.changes += 1
+        return known
+
+    @abstractmethod
+    def _absorb(self, delta: Delta, truncated: bool) -> Delta:
+        """Does as `absorb`."""
 
     @abstractmethod
     def fill_rows(self, columns: Columns, key: Key, rows: list[Row]) -> None:
@@ -299,12 +318,18 @@ class InnerNode(Stored):
     def cover_known(self, columns: Columns, key: Key) -> None:
         """Covers `key`, of which everything is known already or does not exist."""
 
-    @abstractmethod
     def forget(self, cover: Cover, key: Key) -> None:
         """Makes `key` a hole."""
+        self.changes += 1
+        self._forget(cover, key)
+
+    @abstractmethod
+    def _forget(self, cover: Cover, key: Key) -> None:
+        """Does as `forget`."""
 
     def clear(self) -> None:
         """Makes every key a hole, also when a change was applied half-way."""
+        self.changes += 1
         self.counts.evicted += sum(map(len, self.coverages().values()))
         self._clear()
 
@@ -321,7 +346,7 @@ class Store(InnerNode):
         if _has_stored_texts(source):
             self.materialization.own_from = len(self.types)
 
-    def absorb(self, delta: Delta, truncated: bool) -> Delta:
+    def _absorb(self, delta: Delta, truncated: bool) -> Delta:
         known = self._absorb_truncated(delta) if truncated else self.materialization.absorb(delta)
         applied = len(known[0]) + len(known[1])
         self.counts.rows_applied += applied
@@ -355,7 +380,7 @@ class Store(InnerNode):
     def cover_known(self, columns: Columns, key: Key) -> None:
         self.fill_bag(columns, key, {})
 
-    def forget(self, cover: Cover, key: Key) -> None:
+    def _forget(self, cover: Cover, key: Key) -> None:
         self.materialization.evict(cover, key)
 
     def _clear(self) -> None:
@@ -370,7 +395,7 @@ class OperatorNode(InnerNode):
     def operator(self) -> Grouping | Partitioned:
         """The operator, over the node's materialization."""
 
-    def absorb(self, delta: Delta, truncated: bool) -> Delta:
+    def _absorb(self, delta: Delta, truncated: bool) -> Delta:
         operator = self.operator
         before = operator.rows_dropped
         if truncated:
@@ -394,7 +419,7 @@ class OperatorNode(InnerNode):
     def _clear(self) -> None:
         self.operator.clear()
 
-    def forget(self, cover: Cover, key: Key) -> None:
+    def _forget(self, cover: Cover, key: Key) -> None:
         assert not isinstance(cover, OrderedCover)
         self.operator.evict(cover, key)
 

@@ -25,8 +25,9 @@ from dataflow.engine.leaf import Leaf
 from dataflow.engine.nodes import GroupingNode, InnerNode, Merge, RouteUse, Stored, UnionNode
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.staging import say_ready
+from dataflow.engine.walks import Walk
 from dataflow.errors import EvaluationError, contained
-from dataflow.ops.block import Combination, where
+from dataflow.ops.block import Combination
 from dataflow.plan.parts import Interval, Part
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
@@ -36,6 +37,8 @@ from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row
 _DEMAND_BYTES, _FETCHED_BYTES = 900, 700
 #: What is noted of a flight that nobody waits for.
 _LEFT_BYTES = 300
+#: Walks of more combinations begin again with each attempt, instead of being kept.
+_KEPT_COMBINATIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Demand:
     #: Inner keys that it had fetched; the policy leaves them alone until it is done.
     fetched: set[tuple[NodeId, Cover, Key]] = field(default_factory=set)
     rounds: int = 0
+    #: Routes on their way, by the key that they are to fill.
+    walks: dict[tuple[RouteUse, Key], Walk] = field(default_factory=dict)
     #: What its lookups have cost so far (`engine.ranking`).
     cost: float = 0.0
     #: A hot key that was lost: nobody has asked for it, so it is given up when that is difficult.
@@ -114,6 +119,8 @@ class Upqueries:
         self._left: dict[FlightKey, None] = {}
         #: Flights that the attempt under way found necessary.
         self._missing: dict[FlightKey, None] = {}
+        #: Its walks.
+        self._walks: dict[tuple[RouteUse, Key], Walk] = {}
         #: What is covered whole, or is to be, for it.
         self._whole: set[tuple[NodeId, Cover, Key]] = set()
         #: Keys with more rows than may be stored.
@@ -126,7 +133,7 @@ class Upqueries:
 
     def attempt(self, demand: Demand) -> bool:
         """Tries to cover everything a demand wants; else it waits for what is missing. True if all is covered."""
-        self._missing, self._whole = {}, set()
+        self._missing, self._whole, self._walks = {}, set(), demand.walks
         self._too_large = False
         self.demands[demand] = None
         self.spent = demand.cost / max(1, len(demand.wants))
@@ -168,11 +175,13 @@ class Upqueries:
             if not self._fetched[at]:
                 del self._fetched[at]
         demand.fetched = set()
+        demand.walks = {}
 
     def state_bytes(self) -> int:
         """About what demands take."""
         left = _LEFT_BYTES * len(self._left)
-        return _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched) + left
+        walks = sum(walk.state_bytes() for demand in self.demands for walk in demand.walks.values())
+        return walks + _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched) + left
 
     def is_fetched(self, node: Stored, cover: Cover, key: Key) -> bool:
         """Return whether a demand that is not met yet has fetched a key, or something is being derived from it."""
@@ -278,23 +287,25 @@ class Upqueries:
         """The rows of a block for a target's key, over what is covered; None if something is not."""
         route, cover = use.route, use.covers[0]
         assert not isinstance(cover, OrderedCover)
-        part = use.driving_key(key)
-        driver = use.block.inputs[route.driver]
-        if not self.ensure(driver, cover, use.cover_key(0, part)):
-            self._look_ahead(use, part)
-            return None
-        rows = self.complete(use, use.block.join.known(route.driver, route.driver_columns, part))
-        return None if rows is None else _filtered(use, key, rows)
+        walk = self._walks.get((use, key))
+        if walk is not None:
+            self._counters["walks_continued" if walk.is_current else "walks_restarted"] += 1
+        if walk is None or not walk.is_current:
+            part = use.driving_key(key)
+            if not self.ensure(use.node_at(0), cover, use.cover_key(0, part)):
+                self._look_ahead(use, part)
+                return None
+            driving = use.block.join.known(route.driver, route.driver_columns, part)
+            walk = self._walks[use, key] = Walk(use, driving)
+        complete = walk.go_on(self._bind)
+        if complete or walk.combinations > _KEPT_COMBINATIONS:
+            del self._walks[use, key]
+        return _filtered(use, key, walk.rows()) if complete else None
 
     def complete(self, use: RouteUse, driving: Mapping[Row, int]) -> list[Row] | None:
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
-        route, join = use.route, use.block.join
-        combinations = where(use.conditions[0], [join.start(route.driver, row, n) for row, n in driving.items()])
-        complete = True
-        for position in range(1, len(use.covers)):
-            combinations, met = self._cover_step(use, position, combinations)
-            complete = complete and met
-        return join.rows(combinations) if complete else None
+        walk = Walk(use, driving)
+        return walk.rows() if walk.go_on(self._bind) else None
 
     def _look_ahead(self, use: RouteUse, part: Key) -> None:
         """Asks, in the driving key's own round, for what that key alone says will be looked up, and for what its rows
@@ -311,27 +322,34 @@ class Upqueries:
                 assert not isinstance(driven, OrderedCover)
                 self._flights.join(use.node_at(0), driven, use.cover_key(0, part), step)
 
-    def _cover_step(
+    def _bind(
         self, use: RouteUse, position: int, combinations: list[Combination]
-    ) -> tuple[list[Combination], bool]:
-        """Binds an input, all of whose lookups are covered first; combinations that meet a hole end here."""
-        join, step, cover = use.block.join, use.route.steps[position - 1], use.covers[position]
+    ) -> tuple[list[Combination], list[Combination]]:
+        """Covers the lookups of an input, and binds it. Returns the combinations that meet a hole, and what becomes of
+        the others."""
+        step, cover = use.route.steps[position - 1], use.covers[position]
         assert not isinstance(cover, OrderedCover)
         node = use.node_at(position)
-        if not cover and not self.ensure(node, (), ()):
-            return [], False
-        keys = join.keys_at(step, combinations)
+        if not combinations:
+            return [], []
+        if not cover:
+            return ([], use.bind(position, combinations)) if self.ensure(node, (), ()) else (combinations, [])
+        keys = use.block.join.keys_at(step, combinations)
+        covered = node.coverage_of(cover).keys
         holes = {
             key
-            for key in (dict.fromkeys(keys) if cover else ())
-            if key is not None and not self.ensure(node, cover, use.cover_key(position, key))
+            for key in dict.fromkeys(keys)
+            if key is not None
+            and (part := use.cover_key(position, key)) not in covered
+            and not self.ensure(node, cover, part)
         }
         step_ahead = use.semijoins.get(position)
         if step_ahead is not None and not step_ahead.is_worthwhile:
             step_ahead.note(needed=bool(holes))
-        if holes:
-            combinations = [c for c, key in zip(combinations, keys, strict=True) if key not in holes]
-        return where(use.conditions[position], join.bind(step, combinations)), not holes
+        if not holes:
+            return [], use.bind(position, combinations)
+        held = [c for c, key in zip(combinations, keys, strict=True) if key in holes]
+        return held, use.bind(position, [c for c, key in zip(combinations, keys, strict=True) if key not in holes])
 
     def _gather(self, merge: Merge, key: Key) -> list[Row] | None:
         """The rows of a union for a target's key, over what is covered; None if something is not."""

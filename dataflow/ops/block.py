@@ -38,8 +38,8 @@ Normal = Callable[[str], str] | None
 Lookup = Callable[[Key], Mapping[Row, int]]
 #: What leaves and what enters a left input's place; None is padding.
 Replacement = tuple[Sequence[Row | None], Sequence[Row | None]]
-#: Whether the rest of an ON is TRUE for a row, given what is bound.
-Rest = Callable[[Combination], Callable[[Row], bool]]
+#: Whether something is TRUE for a row of one input (None: its padding), given what it reads of others.
+RowCondition = Callable[[Combination], Callable[[Row | None], bool]]
 #: Whether something is TRUE of a combination whose inputs that it reads are bound.
 Condition = Callable[[Combination], bool]
 #: How a step finds rows: input, columns -> the lookup to use.
@@ -90,7 +90,7 @@ class BlockJoin:
         self._normal: list[list[Normal]] = [[t.normal_form for t in types] for types in self._types]
         self.output = compile_output(block, self._padding)
         #: Per left input with a rest of its ON: whether that is TRUE for a row of it, given a combination.
-        self._rests = {i: _rest_of_on(block, i) for i, item in enumerate(block.inputs) if item.on is not None}
+        self._rests = {i: _of_row(block, item.on, i) for i, item in enumerate(block.inputs) if item.on is not None}
         self.orders = [delta_order(block, i) for i in range(len(block.inputs))]
         #: Per order: by how many inputs are bound. A left input's own row comes after what it hangs off.
         self._asked = [self.conditions(_bound_by(block, order)) for order in self.orders]
@@ -131,8 +131,15 @@ class BlockJoin:
                 return False
         return True
 
-    def bind(self, step: Step, combinations: list[Combination], find: Find | None = None) -> list[Combination]:
-        """Every combination with each row that `step` finds for it, multiplicities multiplied.
+    def bind(
+        self,
+        step: Step,
+        combinations: list[Combination],
+        condition: RowCondition | None = None,
+        find: Find | None = None,
+    ) -> list[Combination]:
+        """Every combination with each row that `step` finds for it, multiplicities multiplied, of which `condition` is
+        TRUE.
 
         `find` says in which state; by default the inputs are taken as they are now.
         """
@@ -142,22 +149,30 @@ class BlockJoin:
         lookup = (find or self.known_by)(target, step.columns)
         for combination, key in zip(combinations, self.keys_at(step, combinations)):  # noqa: B905 - one for each
             found = lookup(key) if key is not None else None
+            if not found and not pads:
+                continue
             matched = False
-            keeps = rest(combination) if rest is not None and found else None
+            matches = rest(combination) if rest is not None and found else None
+            keeps = condition(combination) if condition is not None else None
             for row, copies in found.items() if found else ():
-                if (not checks or self.matches(step, combination, row)) and (keeps is None or keeps(row)):
-                    extended = combination.copy()
-                    extended[target] = row
-                    extended[-1] *= copies
-                    bound.append(extended)
+                if (not checks or self.matches(step, combination, row)) and (matches is None or matches(row)):
                     matched = True
-            if pads and not matched:
+                    if keeps is None or keeps(row):
+                        extended = combination.copy()
+                        extended[target] = row
+                        extended[-1] *= copies
+                        bound.append(extended)
+            if pads and not matched and (keeps is None or keeps(None)):
                 bound.append(combination)
         return bound
 
-    def conditions(self, order: Sequence[int]) -> list[Condition | None]:
+    def conditions(self, order: Sequence[int]) -> list[RowCondition | None]:
         """Returns the conditions to check as inputs are bound in this order, for each input."""
-        return [self.condition(parts) for parts in conditions(self.block, order)]
+        predicates = map(conjunction, conditions(self.block, order))
+        return [
+            None if predicate is None else _of_row(self.block, predicate, input_)
+            for input_, predicate in zip(order, predicates, strict=True)
+        ]
 
     def condition(self, parts: Sequence[Scalar]) -> Condition | None:
         """Return the condition that all of these parts of the predicate are TRUE; None without any."""
@@ -168,15 +183,6 @@ class BlockJoin:
         offsets = input_offsets(self.block)
         keeps = compile_predicate(renumber(predicate, {offsets[s.input] + s.column: n for n, s in enumerate(read)}))
         places = [(source.input, source.column) for source in read]
-
-        if len(places) == 2:
-            (first, own), (second, other) = places
-
-            def pair_holds(combination: Combination) -> bool:
-                a, b = combination[first], combination[second]
-                return keeps((None if a is None else a[own], None if b is None else b[other]))
-
-            return pair_holds
 
         def holds(combination: Combination) -> bool:
             return keeps(tuple([None if (row := combination[i]) is None else row[c] for i, c in places]))
@@ -275,11 +281,12 @@ class BlockJoin:
         changed: list[list[Combination]] = []
         for rows in (change.removed, change.added):
             first, *others = self._asked[order.start]
-            combinations = where(first, where(matters, [self.start(order.start, row) for row in rows]))
+            started = where(matters, [self.start(order.start, row) for row in rows])
+            combinations = where_row(first, order.start, started)
             for step, condition in zip(order.inner + order.left, others, strict=True):
                 if not combinations:
                     break
-                combinations = where(condition, self.bind(step, combinations, find))
+                combinations = self.bind(step, combinations, condition, find)
             changed.append(combinations)
         return changed
 
@@ -295,7 +302,7 @@ class BlockJoin:
         above = order.inner + order.above
         asked = self._asked[i]
         for step, condition in zip(above, asked, strict=False):
-            combinations = where(condition, self.bind(step, combinations, find))
+            combinations = self.bind(step, combinations, condition, find)
         combinations = self.where_matches(order.matched, combinations)
         keys = [index.key_of(combination[i]) for combination in combinations]
         rest = self._rests.get(i)
@@ -313,14 +320,14 @@ class BlockJoin:
                 for combination, change in zip(combinations, changes, strict=True)
                 for row in change[side]
             ]
-            replaced = where(asked[len(above)], replaced)
+            replaced = where_row(asked[len(above)], i, replaced)
             for step, condition in zip(order.left, asked[len(above) + 1 :], strict=True):
-                replaced = where(condition, self.bind(step, replaced, find))
+                replaced = self.bind(step, replaced, condition, find)
             changed_combinations.append(replaced)
         return changed_combinations
 
     def _matching(
-        self, keeps: Callable[[Row], bool], rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]
+        self, keeps: Callable[[Row | None], bool], rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]
     ) -> Replacement:
         """Returns the rows removed and added at a left input's place in one combination."""
         gone, come = ([row for row in side if keeps(row)] for side in rows)
@@ -349,6 +356,11 @@ def where(condition: Condition | None, combinations: list[Combination]) -> list[
     return combinations if condition is None else [c for c in combinations if condition(c)]
 
 
+def where_row(condition: RowCondition | None, input_: int, combinations: list[Combination]) -> list[Combination]:
+    """The combinations of which a condition on the row of an input is TRUE."""
+    return combinations if condition is None else [c for c in combinations if condition(c)(c[input_])]
+
+
 def _bound_by(block: Block, order: DeltaOrder) -> list[int]:
     """The inputs as a change binds them."""
     first, then = [step.input for step in order.inner + order.above], [step.input for step in order.left]
@@ -360,21 +372,21 @@ def own_columns(block: Block, left: int) -> tuple[int, ...]:
     return tuple(sorted({c.own for c in block.inputs[left].conditions}))
 
 
-def _rest_of_on(block: Block, left: int) -> Rest:
-    """The rest of a left input's ON, as a function of a combination, and then of the input's row."""
-    on, offsets = block.inputs[left].on, input_offsets(block)
-    if on is None:
-        raise ValueError(f"input {left} has only equalities in its ON")
-    outer = [source for source in mentioned(block, on) if source.input != left]
+def _of_row(block: Block, expression: Scalar, input_: int) -> RowCondition:
+    """An expression as a function of a combination, and then of the row of an input."""
+    offsets = input_offsets(block)
+    first, end = offsets[input_], offsets[input_ + 1]
+    outer = [source for source in mentioned(block, expression) if source.input != input_]
     places = {offsets[source.input] + source.column: place for place, source in enumerate(outer)}
-    places |= {column: len(outer) + column - offsets[left] for column in range(offsets[left], offsets[left + 1])}
-    keeps = compile_predicate(renumber(on, places))
+    places |= {column: len(outer) + column - first for column in range(first, end)}
+    keeps = compile_predicate(renumber(expression, places))
+    padding = (None,) * (end - first)
 
-    def rest(combination: Combination) -> Callable[[Row], bool]:
+    def given(combination: Combination) -> Callable[[Row | None], bool]:
         fixed = tuple([None if (row := combination[s.input]) is None else row[s.column] for s in outer])
-        return lambda row: keeps(fixed + row)
+        return lambda row: keeps(fixed + (row or padding))
 
-    return rest
+    return given
 
 
 def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combination], Row | None]:

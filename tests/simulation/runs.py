@@ -78,6 +78,8 @@ PROOFS = (
     "implied_changes",
     "identity_found",
     "forward_hole",
+    "walks_continued",
+    "walks_restarted",
     "padding",
     "refill",
     "ring_trimmed",

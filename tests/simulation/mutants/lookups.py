@@ -16,6 +16,8 @@ from dataflow.engine.nodes import InnerNode
 from dataflow.engine.outstanding import Outstanding
 from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.upquery import Demand, Upqueries
+from dataflow.engine.walks import Walk
+from dataflow.state.intervals import Cover
 from dataflow.types import Columns, Delta, Key, Row
 from tests.simulation.mutants.propagation import replace_truncated
 from tests.simulation.ordered import RowOrder
@@ -52,6 +54,20 @@ def more_keys_than_a_semijoin_found() -> AbstractContextManager[Any]:
         return original(self, node, columns, [*keys, *more])
 
     return patch.object(Upqueries, "missing", mutant)
+
+
+def walks_go_on_after_changes() -> AbstractContextManager[Any]:
+    """A route goes on from rows that were known before its inputs changed."""
+    return patch.object(Walk, "is_current", True)
+
+
+def walks_go_on_without_lost_keys() -> AbstractContextManager[Any]:
+    """A route goes on though a key that it has read is a hole again."""
+
+    def mutant(self: InnerNode, cover: Cover, key: Key) -> None:
+        self._forget(cover, key)
+
+    return patch.object(InnerNode, "forget", mutant)
 
 
 def ring_trimmed_too_early() -> AbstractContextManager[Any]:

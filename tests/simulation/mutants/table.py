@@ -63,6 +63,8 @@ PARAMETRIC = Focus(("free", "ordered_free"))
 MUTANTS: dict[Mutant, Focus | None] = {
     lookups.no_redo: None,
     lookups.more_keys_than_a_semijoin_found: Focus(("story", "story_user", "comment")),
+    lookups.walks_go_on_after_changes: None,
+    lookups.walks_go_on_without_lost_keys: None,
     evictions.no_eviction_on_a_forward_hole: None,
     evictions.no_eviction_of_what_looked_a_key_up: None,
     evictions.no_eviction_of_what_a_key_drives: None,
