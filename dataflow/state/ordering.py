@@ -10,6 +10,7 @@ Not here: cuts and intervals themselves (`plan.parts`); which intervals are cove
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 from dataflow.errors import EvaluationError
 from dataflow.plan.nodes import OrderTerm
@@ -28,6 +29,7 @@ class Ordering:
     def __init__(self, terms: Sequence[OrderTerm], types: Sequence[SqlType]) -> None:
         self.terms = tuple(terms)
         self._parts = [(term.column, _part(term, types[term.column])) for term in terms]
+        self._columns = [(term.column, _column_parts(term, types[term.column])) for term in terms]
         self._texts = [(term, types[term.column].order_text) for term in terms]
 
     def place_of_row(self, row: Row) -> bytes:
@@ -38,8 +40,8 @@ class Ordering:
         """Returns `place_of_row` of each, column by column."""
         if not self._parts:
             return [b""] * len(rows)
-        columns = [[part(row[column]) for row in rows] for column, part in self._parts]
-        return list(map(b"".join, zip(*columns, strict=True)))
+        columns = [part([row[column] for row in rows]) for column, part in self._columns]
+        return columns[0] if len(columns) == 1 else list(map(b"".join, zip(*columns, strict=True)))
 
     def place(self, cut: Cut) -> bytes | None:
         """Returns the place of a cut among those of rows; None is behind them all."""
@@ -85,6 +87,18 @@ def _part(term: OrderTerm, sql_type: SqlType) -> Callable[[Value], bytes]:
         return _VALUE + (data.translate(_INVERTED) if descending else data)
 
     return part
+
+
+def _column_parts(term: OrderTerm, sql_type: SqlType) -> Callable[[Sequence[Value]], list[bytes]]:
+    """`_part` of many values."""
+    form, part = sql_type.order_form, _part(term, sql_type)
+
+    def parts(values: Sequence[Value]) -> list[bytes]:
+        if term.descending or None in values:
+            return list(map(part, values))
+        return [_VALUE + data for data in map(form, cast(Sequence[str], values))]
+
+    return parts
 
 
 def _value(term: OrderTerm, text: OrderText, data: bytes) -> tuple[Value, int]:

@@ -5,6 +5,7 @@ Not here: when to commit and what else a commit carries (`writer`); the bytes (`
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import lmdb
@@ -23,7 +24,7 @@ from dataflow.engine.effects import (
 )
 from dataflow.errors import InvariantViolation
 from dataflow.types import Key, Position, Row, ViewId
-from service.leaf_store.encoder import ViewEncoder
+from service.leaf_store.encoder import ViewEncoder, counted, has_copies
 from service.leaf_store.layout import (
     ENTRY,
     ENTRY_BYTES,
@@ -132,7 +133,7 @@ class Commit:
             return
         name = entry_key(encoder.head, effect.key)
         removed = self._erase(name)
-        self._grown[effect.view] += self._write(name, encoder.encode_bag(effect.rows)) - removed
+        self._grown[effect.view] += self._write(name, encoder.encode_sorted(effect.rows)) - removed
 
     def extend(self, effect: LeafExtend) -> None:
         """Extend the key's coverage: add these rows; these are all its intervals now."""
@@ -159,7 +160,7 @@ class Commit:
         names = [(entry_key(encoder.head, key), rows) for key, rows in effect.rows.items() if rows and None not in key]
         # In the order of the tree, so that pages are filled sequentially.
         for name, rows in sorted(names):
-            grown += self._write(name, encoder.encode_bag(rows))
+            grown += self._write(name, encoder.encode_sorted(rows))
         self._grown[effect.view] += grown
 
     def loaded(self, effect: LeafLoaded) -> None:
@@ -241,9 +242,10 @@ class Commit:
 
     def _erase(self, name: bytes) -> int:
         """Remove an entry with its rows, if it exists; return the freed bytes."""
+        if self._txn.get(name) is None:
+            return 0
         with self._txn.cursor() as cursor:
-            if not cursor.set_key(name):
-                return 0
+            cursor.set_key(name)
             kind, _, _, n, _, _ = ENTRY.unpack_from(cursor.value())
             return self._delete_next(cursor, 1 if kind == INLINE else n + 1)
 
@@ -280,28 +282,31 @@ class Commit:
                 found = cursor.next()
         return names
 
-    def _write(self, name: bytes, bag: Sequence[_Item]) -> int:
-        """Write a new entry with its rows; return its bytes."""
-        if len(bag) == 1 and bag[0][2] == 1:
-            return self._put_inline(name, *bag[0][:2])
+    def _write(self, name: bytes, items: Sequence[tuple[bytes, bytes]]) -> int:
+        """Write a new entry with these rows, which are sorted; return its bytes."""
+        if len(items) == 1:
+            return self._put_inline(name, *items[0])
         entry = _Entry(name)
+        records = [(name + suffix, json) for suffix, json in items]
+        if max([len(key) for key, _ in records], default=0) <= MAX_KEY_BYTES and not has_copies(items):
+            return self._put_plain(entry, records) + self._put_entry(entry)
+        bag = counted(items)
         longest = MAX_KEY_BYTES - len(name)
-        plain = [(name + suffix, json) for suffix, json, n in bag if n == 1 and len(suffix) <= longest]
-        grown = self._put_plain(entry, plain)
-        if len(plain) < len(bag):
-            others = [item for item in bag if item[2] > 1 or len(item[0]) > longest]
-            grown += sum([self._count_row(entry, *item) for item in others])
-        return grown + self._put_entry(entry)
+        grown = self._put_plain(entry, [(name + s, json) for s, json, n in bag if n == 1 and len(s) <= longest])
+        others = [item for item in bag if item[2] > 1 or len(item[0]) > longest]
+        return grown + sum([self._count_row(entry, *item) for item in others]) + self._put_entry(entry)
 
     def _put_plain(self, entry: _Entry, records: Sequence[tuple[bytes, bytes]]) -> int:
         """Write the plain rows of a new entry, in the order of their keys; return their bytes."""
+        if not records:
+            return 0
         with self._txn.cursor() as cursor:
             _, added = cursor.putmulti(records, overwrite=False)
         if added != len(records):
             raise InvariantViolation("a key that is not covered has rows in the leaf")
         entry.rows = entry.records = added
         entry.hash = sum([int.from_bytes(key[-HASH_BYTES:], "big") for key, _ in records])
-        return sum([len(key) + len(json) for key, json in records]) + RECORD_OVERHEAD_BYTES * added
+        return sum(map(len, chain.from_iterable(records))) + RECORD_OVERHEAD_BYTES * added
 
     def _change_key(
         self, encoder: ViewEncoder, name: bytes, old: bytes | None, removed: Sequence[Row], added: Sequence[Row]

@@ -87,14 +87,18 @@ class ViewEncoder:
             orders = [own + order + _OWN_BYTES.pack(len(own)) for own, order in zip(owns, orders, strict=True)]
         return zip(map(add, orders, digests), jsons, strict=True)
 
+    def encode_sorted(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes]]:
+        """Return suffix and JSON of rows, in the order of the store: equal ones follow each other."""
+        return sorted(self._encode_all(rows))
+
     def encode_bag(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
         """Return suffix, JSON and multiplicity of the distinct rows of a bag, in the order of the store."""
-        items = sorted(self._encode_all(rows))
-        return _counted(items) if any(map(eq, items, items[1:])) else [(suffix, json, 1) for suffix, json in items]
+        items = self.encode_sorted(rows)
+        return counted(items) if has_copies(items) else [(suffix, json, 1) for suffix, json in items]
 
     def encode_answer(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
         """Encode as `encode_bag`, but keep the order of the rows if it depends on columns that readers do not see."""
-        return _counted(self._encode_all(rows)) if self._hash_order else self.encode_bag(rows)
+        return counted(self._encode_all(rows)) if self._hash_order else self.encode_bag(rows)
 
     def places(self, covered: Sequence[Interval]) -> list[Places]:
         """Return the places of the intervals' ends among suffixes; none for the whole key."""
@@ -103,7 +107,13 @@ class ViewEncoder:
         return [(self._ordering.place(start) or b"", self._ordering.place(end)) for start, end in covered]
 
 
-def _counted(items: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes, int]]:
+def has_copies(items: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Return whether any of these rows, which are sorted, occurs more than once."""
+    return any(map(eq, items, items[1:]))
+
+
+def counted(items: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes, int]]:
+    """Return distinct rows with their multiplicities."""
     return [(suffix, json, n) for (suffix, json), n in Counter(items).items()]
 
 

@@ -1,6 +1,7 @@
 """Rows as JSON objects, compiled once per view from the columns' names and types (`dataflow.types`)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from json.encoder import encode_basestring
 from typing import cast
 
@@ -16,7 +17,8 @@ _MANY = 3
 
 def compile_row(columns: _Columns, bigint_text: bool = False) -> Callable[[Row], bytes]:
     """Row -> JSON object."""
-    template, forms = _template(columns), _forms(columns, bigint_text)
+    template = "%s".join([part.replace("%", "%%") for part in _fixed_parts(columns)])
+    forms = _forms(columns, bigint_text)
 
     def row_json(row: Row) -> bytes:
         return (
@@ -34,23 +36,29 @@ def compile_row(columns: _Columns, bigint_text: bool = False) -> Callable[[Row],
 
 def compile_rows(columns: _Columns, bigint_text: bool = False) -> Callable[[Sequence[Row]], list[bytes]]:
     """Rows -> JSON objects, of many rows column by column: that takes half the time."""
-    template, forms = _template(columns), _forms(columns, bigint_text)
+    *before, end = _fixed_parts(columns)
+    forms = _forms(columns, bigint_text)
     row_json = compile_row(columns, bigint_text)
 
     def rows_json(rows: Sequence[Row]) -> list[bytes]:
         if len(rows) < _MANY or not forms:
             return [row_json(row) for row in rows]
         values = list(zip(*rows, strict=True))
-        texts = [_column_texts(values[column], form) for column, form in forms]
-        return [(template % row).encode() for row in zip(*texts, strict=True)]
+        parts: list[Iterable[str]] = []
+        for fixed, (column, form) in zip(before, forms, strict=True):
+            parts += repeat(fixed), _column_texts(values[column], form)
+        return [json.encode() for json in map("".join, zip(*parts, repeat(end)))]
 
     return rows_json
 
 
-def _template(columns: _Columns) -> str:
+def _fixed_parts(columns: _Columns) -> list[str]:
+    """Texts before each value, and behind the last."""
     names = unique_names([name for name, _, _ in columns])
-    members = (f"{encode_basestring(name)}:".replace("%", "%%") + "%s" for name in names)
-    return "{" + ",".join(members) + "}"
+    if not names:
+        return ["{}"]
+    starts = ["{", *"," * (len(names) - 1)]
+    return [*(f"{start}{encode_basestring(name)}:" for start, name in zip(starts, names, strict=True)), "}"]
 
 
 def _forms(columns: _Columns, bigint_text: bool) -> list[tuple[int, TextForm | None]]:
