@@ -18,10 +18,10 @@ Not here: the SQL (`dataflow.lookups.postgres`), waiting for the bound (the engi
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any, Self
 
 from psycopg import AsyncConnection
@@ -134,8 +134,12 @@ class PostgresLookups:
         counts = [AnswerCount(most) for _ in lookups]
         failed: set[int] = set()
         tables = [tables_of(lookup) for lookup in lookups]
-        async with self._pool.connection() as connection, _Stalls(connection, tables, stall_s) as stalls:
-            async for at, result in self._statements.pipeline(connection, requests):
+        async with (
+            self._pool.connection() as connection,
+            _Stalls(connection, tables, stall_s) as stalls,
+            aclosing(self._statements.pipeline(connection, requests)) as results,
+        ):
+            async for at, result in results:
                 if result is None:
                     stalls.ended(at)
                 elif result.status == ExecStatus.FATAL_ERROR:
@@ -322,12 +326,11 @@ class _StatementRows:
             self._described = result
         if not result.ntuples:
             return None
-        rows = rows_of(result, 0, result.ntuples)
         if not self.head:
-            self.head = rows[0]
-        if self.first and rows[0][_PRESENT] is None:
+            self.head = rows_of(result, 0, 1)[0]
+        if self.first and self.head[_PRESENT] is None:
             return None
-        rows = [row[self.first :] for row in rows] if self.first else rows
+        rows = rows_of(result, 0, result.ntuples, self.first)
         self.rows += rows
         problem = counted.add(rows)
         if problem is not None:
@@ -397,10 +400,10 @@ async def _gathered(
     return found
 
 
-def rows_of(result: PGresult, start: int, end: int) -> list[Row]:
-    """Returns rows of a result as texts."""
+def rows_of(result: PGresult, start: int, end: int, first: int = 0) -> list[Row]:
+    """Returns rows of a result as texts, from column `first` on."""
     _TEXTS.set_pgresult(result)
-    return _TEXTS.load_rows(start, min(end, result.ntuples), tuple)
+    return _TEXTS.load_rows(start, min(end, result.ntuples), itemgetter(slice(first, None)) if first else tuple)
 
 
 def _divided(lookup: Lookup, found: LookupRows) -> LookupRows:

@@ -11,7 +11,8 @@ Not here: the pool (`connect`), the queries (`lookups`).
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Self
 from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection
@@ -54,10 +55,11 @@ class PreparedStatements:
 
     def pipeline(
         self, connection: AsyncConnection, requests: Sequence[tuple[str, Sequence[str | None]]]
-    ) -> AsyncIterator[tuple[int, PGresult | None]]:
+    ) -> AsyncGenerator[tuple[int, PGresult | None]]:
         """Runs statements like `chunks`, all prepared and sent before the first result is awaited (libpq's pipeline
         mode); yields results with the statement's ordinal, and None at the end of each statement. Each is a transaction
-        of its own: if one fails, the others run, and no lock outlives its statement."""
+        of its own: if one fails, the others run, and no lock outlives its statement. The caller waits for nothing else
+        between results, and closes the generator if it leaves early."""
         return self._statements_of(connection).pipeline([(each, _encoded(values)) for each, values in requests])
 
     async def chunks_once(
@@ -108,25 +110,27 @@ class _Prepared:
 
     async def pipeline(
         self, requests: Sequence[tuple[str, Sequence[bytes | None]]]
-    ) -> AsyncIterator[tuple[int, PGresult | None]]:
+    ) -> AsyncGenerator[tuple[int, PGresult | None]]:
         await self._make_room(len(requests))
         self._pgconn.enter_pipeline_mode()
         prepared_first = [self._send_of_pipeline(statement, parameters) for statement, parameters in requests]
+        await _flush(self._pgconn)
         forgotten: set[str] = set()
-        for ordinal, (statement, _) in enumerate(requests):
-            if prepared_first[ordinal]:
-                async for result in results(self._pgconn):
-                    if result.status == ExecStatus.FATAL_ERROR:
+        with _Watch(self._pgconn.socket) as watch:
+            for ordinal, (statement, _) in enumerate(requests):
+                if prepared_first[ordinal]:
+                    async for result in results(self._pgconn, watch):
+                        if result.status == ExecStatus.FATAL_ERROR:
+                            forgotten.add(statement)
+                            yield ordinal, result
+                self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
+                async for result in results(self._pgconn, watch):
+                    if _is_forgotten(result):
                         forgotten.add(statement)
-                        yield ordinal, result
-            self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
-            async for result in results(self._pgconn):
-                if _is_forgotten(result):
-                    forgotten.add(statement)
-                yield ordinal, result
-            # The synchronization point, which is followed by nothing.
-            await _next_result(self._pgconn)
-            yield ordinal, None
+                    yield ordinal, result
+                # The synchronization point, which is followed by nothing.
+                await _next_result(self._pgconn, watch)
+                yield ordinal, None
         self._pgconn.exit_pipeline_mode()
         for statement in forgotten:
             await self._forget(statement)
@@ -186,21 +190,52 @@ async def fetch(pgconn: PGconn) -> PGresult:
     return last
 
 
-async def results(pgconn: PGconn) -> AsyncIterator[PGresult]:
+async def results(pgconn: PGconn, watch: "_Watch | None" = None) -> AsyncIterator[PGresult]:
     """Sends queued commands and yields the results of one command as they arrive. Raises psycopg.OperationalError."""
-    while pgconn.flush():
-        await _ready(pgconn, to_write=True)
-        pgconn.consume_input()
-    while (result := await _next_result(pgconn)) is not None:
+    await _flush(pgconn)
+    while (result := await _next_result(pgconn, watch) if pgconn.is_busy() else pgconn.get_result()) is not None:
         yield result
 
 
-async def _next_result(pgconn: PGconn) -> PGresult | None:
+async def _next_result(pgconn: PGconn, watch: "_Watch | None" = None) -> PGresult | None:
     """Returns the next result; None ends those of one command."""
     while pgconn.is_busy():
-        await _ready(pgconn, to_write=False)
+        await (_ready(pgconn, to_write=False) if watch is None else watch.readable())
         pgconn.consume_input()
     return pgconn.get_result()
+
+
+class _Watch:
+    """Has the loop watch a socket until the end of the block: to begin and end that for each result takes longer than
+    to read it. Within the block, nothing else may wait for the socket, or for anything while the socket has input."""
+
+    def __init__(self, socket: int) -> None:
+        self._socket = socket
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._loop.add_reader(self._socket, self._wake)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.remove_reader(self._socket)
+
+    def _wake(self) -> None:
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result(None)
+
+    async def readable(self) -> None:
+        """Waits until the socket is readable."""
+        self._ready = self._loop.create_future()
+        await self._ready
+
+
+async def _flush(pgconn: PGconn) -> None:
+    """Sends queued commands."""
+    while pgconn.flush():
+        await _ready(pgconn, to_write=True)
+        pgconn.consume_input()
 
 
 async def _ready(pgconn: PGconn, *, to_write: bool) -> None:
