@@ -9,6 +9,7 @@ enforced, and the upstream does not say when that was.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.evictions import Target, driven_keys
@@ -20,17 +21,23 @@ from dataflow.types import Columns, Delta, Key, NodeId, Row
 
 
 def covered_or_subsumed(node: InnerNode, columns: Columns, key: Key, counters: "Counter[str]") -> bool:
-    """Return whether `key` is covered, if need be by covering in its own right what a covered part of it makes known.
+    """Return whether `key` is covered, if need be by `subsume`."""
+    return node.covered(columns, key) or bool(subsume(node, columns, (key,), counters))
+
+
+def subsume(node: InnerNode, columns: Columns, holes: Iterable[Key], counters: "Counter[str]") -> list[Key]:
+    """Covers in their own right those holes that covered parts of them make known; returns these.
 
     Only over a chain: elsewhere the key's own route would have to be covered too.
     """
-    if node.covered(columns, key):
-        return True
-    if isinstance(node.source, ChainNode) and node.materialization.subsumed(columns, key):
+    if not isinstance(node.source, ChainNode):
+        return []
+    found = node.materialization.subsumed(columns, holes)
+    for key in found:
         node.cover_known(columns, key)
-        counters["subsumed"] += 1
-        return True
-    return False
+    if found:
+        counters["subsumed"] += len(found)
+    return found
 
 
 class Incongruence:

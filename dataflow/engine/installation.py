@@ -8,6 +8,7 @@ Not here: rows whose snapshot may or may not include a transaction (`uncertain_v
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 
 from dataflow.engine.context import Context
 from dataflow.engine.events import LookupDone, TableDelta
@@ -24,6 +25,7 @@ from dataflow.schema import SqlType
 from dataflow.sizing import sampled_bytes
 from dataflow.state.index import key_function
 from dataflow.state.intervals import OrderedCover
+from dataflow.state.materialization import as_bag
 from dataflow.state.ordering import Ordering
 from dataflow.types import Delta, Key, Row
 
@@ -97,7 +99,7 @@ class Installation:
             if self._too_large(sent, key, len(current), current):
                 continue
             if isinstance(node, Store):
-                node.fill_bag(sent.columns, key, dict(Counter(current)))
+                node.fill_bag(sent.columns, key, as_bag(current))
             else:
                 self._upqueries.fill_rows(node, sent.columns, key, current)
 
@@ -157,10 +159,11 @@ def _rows_by_key(sent: LookupQuery, types: Sequence[SqlType], rows: Iterable[Row
     """The rows under each of a lookup's keys."""
     found: dict[Key, list[Row]] = {key: [] for key in sent.keys}
     key_of = key_function(sent.columns, types)
-    for row in rows:
-        of_key = found.get(key_of(row))
+    # Rows of one key mostly come one after another.
+    for key, group in groupby(rows, key_of):
+        of_key = found.get(key)
         if of_key is not None:
-            of_key.append(row)
+            of_key.extend(group)
     return found
 
 
@@ -168,7 +171,7 @@ def _with_changes(rows: list[Row], changes: Sequence[tuple[int, list[Row]]]) -> 
     """Rows after changes; the order does not matter."""
     if not any(changed for _, changed in changes):
         return rows
-    bag = dict(Counter(rows))
+    bag = as_bag(rows)
     for sign, changed in changes:
         for row in changed:
             bag[row] = bag.get(row, 0) + sign

@@ -122,6 +122,8 @@ class RouteUse:
     picks: list[tuple[int, ...]] = field(init=False)
     #: Likewise: what must be TRUE for the route to go on, once that input is bound.
     conditions: list[RowCondition | None] = field(init=False)
+    #: Likewise: the input itself.
+    nodes: list["InnerNode"] = field(init=False)
     #: Per input of the block; none for a full route.
     completions: list[Completion] = field(default_factory=list)
     #: Per step of the route: how to find the combinations that look a key up (input, columns, positions, completion).
@@ -139,7 +141,9 @@ class RouteUse:
         wanted = [self.route.driver_columns, *(step.columns for step in self.route.steps)]
         covered = [cover.columns if isinstance(cover, OrderedCover) else cover for cover in self.covers]
         self.picks = [tuple(map(w.index, c)) for w, c in zip(wanted, covered, strict=True)]
-        self.conditions = self.block.join.conditions(self.route.order())
+        order = self.route.order()
+        self.conditions = self.block.join.conditions(order)
+        self.nodes = [self.block.inputs[input_] for input_ in order]
 
     @property
     def key_positions(self) -> tuple[int, ...]:
@@ -192,7 +196,7 @@ class RouteUse:
 
     def node_at(self, position: int) -> "InnerNode":
         """The input at a position of the route."""
-        return self.block.inputs[self.route.order()[position]]
+        return self.nodes[position]
 
 
 @dataclass(eq=False, slots=True)

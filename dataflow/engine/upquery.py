@@ -20,7 +20,7 @@ from dataflow.engine.derivations import Derivations, flight_of
 from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, ViewStatus
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
-from dataflow.engine.incongruence import covered_or_subsumed
+from dataflow.engine.incongruence import covered_or_subsumed, subsume
 from dataflow.engine.leaf import Leaf
 from dataflow.engine.nodes import GroupingNode, InnerNode, Merge, RouteUse, Stored, UnionNode
 from dataflow.engine.ranking import ROW_COST, Ranking
@@ -227,7 +227,7 @@ class Upqueries:
         if isinstance(node, Leaf) and self._is_oversized(node, columns, key):
             return False
         if isinstance(node.source, ChainNode):
-            if isinstance(node, InnerNode) and covered_or_subsumed(node, columns, key, self._counters):
+            if isinstance(node, InnerNode) and subsume(node, columns, (key,), self._counters):
                 return True
             if node.source.empty:
                 return self.fill_rows(node, columns, key, [])
@@ -336,13 +336,14 @@ class Upqueries:
             return ([], use.bind(position, combinations)) if self.ensure(node, (), ()) else (combinations, [])
         keys = use.block.join.keys_at(step, combinations)
         covered = node.coverage_of(cover).keys
-        holes = {
-            key
+        missing = {
+            key: part
             for key in dict.fromkeys(keys)
-            if key is not None
-            and (part := use.cover_key(position, key)) not in covered
-            and not self.ensure(node, cover, part)
+            if key is not None and (part := use.cover_key(position, key)) not in covered
         }
+        if missing:
+            subsume(node, cover, missing.values(), self._counters)
+        holes = {key for key, part in missing.items() if part not in covered and not self.ensure(node, cover, part)}
         step_ahead = use.semijoins.get(position)
         if step_ahead is not None and not step_ahead.is_worthwhile:
             step_ahead.note(needed=bool(holes))

@@ -252,7 +252,10 @@ class Grouping:
 
     def cover_known(self, columns: Columns, key: Key) -> None:
         """Covers `key`, whose rows are known already (subsumption) or do not exist."""
-        self.fill(columns, key, {})
+        if self.aggregate.scalar:
+            self.fill(columns, key, {})
+        else:
+            self.materialization.fill(columns, key, {})
 
     def groups_of_rows(self, rows: Sequence[Row]) -> dict[Key, Group]:
         """Groups made of input rows."""

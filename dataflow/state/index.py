@@ -52,7 +52,7 @@ def _plain_key(columns: Columns) -> Callable[[Row], Key]:
         return lambda _row: ()
     if len(columns) == 1:
         (only,) = columns
-        return lambda row: (row[only],)
+        return itemgetter(slice(only, only + 1))
     return itemgetter(*columns)
 
 
@@ -114,6 +114,16 @@ class Index:
             # Most are the first under their key.
             if n != 1 or buckets.setdefault(key, each) is not each:
                 self.insert(row, n, each, key)
+
+    def put(self, key: Key, rows: Mapping[Stored, int]) -> None:
+        """Stores rows, as they are or packed, of a key that has none; there are some. The key is stored, too."""
+        few = len(rows) == 1 or (self.packed and len(rows) <= FEW)
+        if few and all(times == 1 for times in rows.values()):
+            self._store(key, tuple(rows), 0)
+        else:
+            self.buckets[key] = dict(rows)
+            self._bags += 1
+            self._crowded += max(0, len(rows) - FEW)
 
     def delete(self, row: Row, times: int, stored: Stored) -> bool:
         """Takes `times` copies of `row`, which is `stored`, away; they must be there. Whether none is left."""

@@ -7,8 +7,9 @@ known row is under at least one covered key) by this class: callers check `is_kn
 Not here: how a hole is filled (`engine.upquery`), what depends on a covered key (`engine.evictions`).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from sys import getsizeof
 from typing import cast
 
@@ -171,14 +172,13 @@ class Materialization:
         if stored is not None:
             self._row_bytes -= self._bytes_of((stored,))
 
-    def _insert(self, row: Row, times: int, columns: Columns | None = None, key: Key | None = None) -> Stored | None:
-        """Returns the row as it is stored if it is new: the caller measures these. `key` is its key in `columns`, which
-        the index is to share with the coverage."""
+    def _insert(self, row: Row, times: int) -> Stored | None:
+        """Returns the row as it is stored if it is new: the caller measures these."""
         self.row_count += times
         stored = pack(row) if self.packed else row
         new = False
-        for by, index in self.indexes.items():
-            new = index.insert(row, times, stored, key if by == columns else None)
+        for index in self.indexes.values():
+            new = index.insert(row, times, stored)
         return stored if new else None
 
     def _delete(self, row: Row, times: int) -> Stored | None:
@@ -222,19 +222,35 @@ class Materialization:
         All copies of a row are known or none is, since being known depends on its values alone. So only rows that are
         not known by another key are new.
         """
-        self._learn(columns, key, rows)
-        self.coverage[columns].add(key)
+        coverage = self.coverage[columns]
+        if rows:
+            others = chain(self.coverage.values(), self.ordered.values())
+            if key in coverage.keys or any(other.keys for other in others if other is not coverage):
+                rows = self._unknown(rows)
+            self._learn(columns, key, rows)
+        coverage.add(key)
 
     def extend(self, cover: OrderedCover, key: Key, interval: Interval, rows: Mapping[Row, int]) -> None:
         """Covers an interval of `key` too, whose rows are exactly `rows` now."""
-        self._learn(cover.columns, key, rows)
+        self._learn(cover.columns, key, self._unknown(rows))
         self.ordered[cover].extend(key, interval)
 
-    def _learn(self, columns: Columns, key: Key, rows: Mapping[Row, int]) -> None:
-        """Stores those of a key's rows that are not known."""
-        new = [(row, times) for row, times in rows.items() if not self.is_known(row)]
-        stored = [self._insert(row, times, columns, key) for row, times in new]
-        self._row_bytes += self._bytes_of([each for each in stored if each is not None])
+    def _unknown(self, rows: Mapping[Row, int]) -> Mapping[Row, int]:
+        return {row: times for row, times in rows.items() if not self.is_known(row)}
+
+    def _learn(self, columns: Columns, key: Key, new: Mapping[Row, int]) -> None:
+        """Stores rows of a key that are not known; the index and the coverage are to share the key."""
+        if not new:
+            return
+        self.row_count += sum(new.values())
+        stored: Sequence[Stored] = list(map(pack, new)) if self.packed else list(new)
+        self._row_bytes += self._bytes_of(stored)
+        for by, index in self.indexes.items():
+            if by == columns and key not in index.buckets:
+                index.put(key, dict(zip(stored, new.values(), strict=True)))
+                continue
+            for (row, times), each in zip(new.items(), stored, strict=True):
+                index.insert(row, times, each, key if by == columns else None)
 
     def restore(
         self, stored: Sequence[Stored], times: Sequence[int] | None, shared: Mapping[Key, Key], *, all_known: bool
@@ -279,14 +295,16 @@ class Materialization:
             index.clear()
         self.row_count = self._row_bytes = 0
 
-    def subsumed(self, columns: Columns, key: Key) -> bool:
-        """Return whether the key's part on fewer columns is covered, so that its rows are all known (thesis §9.12)."""
-        for other, coverage in self.coverage.items():
-            if coverage.keys and len(other) < len(columns) and set(other) <= set(columns):
-                part = tuple(key[columns.index(c)] for c in other)
-                if part in coverage.keys:
-                    return True
-        return False
+    def subsumed(self, columns: Columns, keys: Iterable[Key]) -> list[Key]:
+        """Those keys whose part on fewer columns is covered, so that their rows are all known (thesis §9.12)."""
+        fewer = [
+            (coverage.keys, tuple(map(columns.index, other)))
+            for other, coverage in self.coverage.items()
+            if coverage.keys and len(other) < len(columns) and set(other) <= set(columns)
+        ]
+        if not fewer:
+            return []
+        return [key for key in keys if any(tuple([key[p] for p in place]) in covered for covered, place in fewer)]
 
     # Checking
 
@@ -305,12 +323,10 @@ class Materialization:
                 raise InvariantViolation(f"coverage of {columns} has no index")
 
 
-def as_bag(rows: Iterable[Row]) -> Bag:
+def as_bag(rows: Sequence[Row]) -> Bag:
     """Rows with their multiplicities."""
-    bag: Bag = {}
-    for row in rows:
-        bag[row] = bag.get(row, 0) + 1
-    return bag
+    bag = dict.fromkeys(rows, 1)
+    return bag if len(bag) == len(rows) else dict(Counter(rows))
 
 
 def grouped(delta: Delta, key_of: Callable[[Row], Key]) -> dict[Key, Delta]:

@@ -92,7 +92,7 @@ def test_any_history_gives_what_the_rows_alone_give(relation: Window | TopK, see
         key = ("1", "1")[: len(columns)]
         if key in node.materialization.coverage[columns]:
             node.evict(columns, key)
-        elif columns and node.materialization.subsumed(columns, key):
+        elif columns and node.materialization.subsumed(columns, (key,)):
             node.cover_known(columns, key)
         else:
             under = [r for r in table if all(r[c] in ("1", "1.0") for c in columns)]
