@@ -101,6 +101,15 @@ class FanoutStream(asyncio.Protocol):
             return None
         return StreamPlace(self._position, json.dumps([self._position, self._place]))
 
+    async def mark_place(self) -> None:
+        """Return at once: a hub's stream has a place behind each batch, or none."""
+
+    def leave(self) -> None:
+        """Do nothing: a hub has no places of an upstream that must be asked to keep its log."""
+
+    def reconnect(self) -> None:
+        """Do nothing: the hub replaces its connection."""
+
     async def _started(self) -> StreamStart:
         try:
             joined = await self._reach()

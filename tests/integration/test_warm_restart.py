@@ -4,27 +4,32 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.fixtures.mariadb import MariaDbServer, empty_mariadb, start_mariadb
+from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, empty_mariadb, start_mariadb
 from tests.fixtures.service import process_named, until
 from tests.integration.warm import WarmDatabase, WarmService, dialect_of, filled_service
 
-DATABASES = [pytest.param("mariadb", marks=pytest.mark.mariadb), pytest.param("database", marks=pytest.mark.postgres)]
+#: Databases with numbers of engines. (Several engines over PostgreSQL begin with an empty cache.)
+SITES = [
+    pytest.param(("mariadb", 1), marks=pytest.mark.mariadb, id="mariadb"),
+    pytest.param(("mariadb", 2), marks=pytest.mark.mariadb, id="mariadb, two engines"),
+    pytest.param(("database", 1), marks=pytest.mark.postgres, id="postgres"),
+]
 
 
-@pytest.fixture(params=DATABASES, ids=["mariadb", "postgres"])
-def any_database(request: Any) -> WarmDatabase:
-    """An empty database of each kind."""
-    found: WarmDatabase = request.getfixturevalue(request.param)
-    return found
+@pytest.fixture(params=SITES)
+def site(request: pytest.FixtureRequest) -> tuple[WarmDatabase, int]:
+    """An empty database, and a number of engines."""
+    name, engines = request.param
+    return request.getfixturevalue(name), engines
 
 
-@pytest.fixture(params=[1, 2], ids=["one engine", "two engines"])
-def warm(request: pytest.FixtureRequest, any_database: WarmDatabase, tmp_path: Path) -> Iterator[WarmService]:
-    yield from filled_service(any_database, tmp_path, engines=request.param)
+@pytest.fixture
+def warm(site: tuple[WarmDatabase, int], tmp_path: Path) -> Iterator[WarmService]:
+    database, engines = site
+    yield from filled_service(database, tmp_path, engines=engines)
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +89,10 @@ def test_other_engines(warm: WarmService) -> None:
     warm.compare()
 
 
-def test_an_engine_has_no_checkpoint(any_database: WarmDatabase, tmp_path: Path) -> None:
+@pytest.mark.mariadb
+def test_an_engine_has_no_checkpoint(mariadb: MariaDatabase, tmp_path: Path) -> None:
     """The others' keys are there, also if writers go on: the stream begins at the earliest place."""
-    for warm in filled_service(any_database, tmp_path, engines=2):
+    for warm in filled_service(mariadb, tmp_path, engines=2):
         with warm.writing():
             warm.running.stop()
             warm.checkpoints[0].unlink()
@@ -107,27 +113,27 @@ def test_other_views(warm: WarmService) -> None:
     warm.compare()
 
 
-@pytest.mark.parametrize("engines", [1, 2])
-def test_tables_are_altered_while_it_is_stopped(any_database: WarmDatabase, tmp_path: Path, engines: int) -> None:
+def test_tables_are_altered_while_it_is_stopped(site: tuple[WarmDatabase, int], tmp_path: Path) -> None:
     """Rows of before are not used where they mean something else, also where a table has the same form again."""
-    dialect = dialect_of(any_database)
+    database, engines = site
+    dialect = dialect_of(database)
     tables = [f"altered_{number}" for number in range(len(dialect.alterations))]
     for table in tables:
-        any_database.execute(*[statement.format(table) for statement in dialect.altered])
+        database.execute(*[statement.format(table) for statement in dialect.altered])
     columns = "id, title, score", "COUNT(title) AS n, MAX(title) AS last, SUM(score) AS total"
     altered = {
         f"{table}_{form}": (f"SELECT {columns[form]} FROM {table} WHERE id = :key", range(1, 10))
         for table in tables
         for form in (0, 1)
     }
-    service = WarmService(tmp_path, any_database, altered, engines=engines)
+    service = WarmService(tmp_path, database, altered, engines=engines)
     try:
         service.running.start()
         service.fill()
         service.running.stop()
         for table, statements in zip(tables, dialect.alterations, strict=True):
             change = f"UPDATE {table} SET score = score + 1 WHERE id < 4"
-            any_database.execute(change, *[statement.format(table) for statement in statements], change)
+            database.execute(change, *[statement.format(table) for statement in statements], change)
         service.restart()
         assert service.hit_rate(*dialect.views, f"{tables[-1]}_0", f"{tables[-1]}_1") == 1.0, service.log()
         service.compare()

@@ -74,7 +74,7 @@ def test_a_service_that_is_not_persistent_leaves_nothing(own: Database, tmp_path
         for service in filled_service(database, tmp_path, {"state": {}}):
             service.running.stop()
             assert slots(service) == []
-            assert not service.checkpoint.exists()
+            assert service.checkpoints == []
 
 
 def test_a_slot_that_is_not_used_any_more_is_dropped(warm: WarmService) -> None:
@@ -261,7 +261,7 @@ def test_a_commit_that_no_snapshot_sees(own: Database, tmp_path: Path) -> None:
             until(lambda: warm.running.rows("story", key=1)[0]["title"] == "hidden")
             assert database.query("SELECT title FROM stories WHERE id = 2") == [("title 2",)]
             warm.running.stop()
-            assert not warm.checkpoint.exists()
+            assert warm.checkpoints == []
             assert "no snapshot of the database sees" in warm.log()
             assert slots(warm) == []
         finally:
@@ -388,7 +388,7 @@ def test_an_older_copy_of_the_server(tmp_path: Path) -> None:
             warm.compare()
             warm.fill()
             warm.running.stop()
-            assert warm.checkpoint.exists()
+            assert warm.checkpoints
             server.stop("fast")
             shutil.rmtree(data)
             copy.rename(data)
@@ -431,7 +431,7 @@ def test_a_role_without_the_right_to_write_messages(own: Database, tmp_path: Pat
             with service.writing() as written:
                 until(lambda: written() > 50)
                 service.running.stop()
-            assert service.checkpoint.exists(), service.log()
+            assert service.checkpoints, service.log()
             assert restarts_warm(service)
         finally:
             service.running.discard()

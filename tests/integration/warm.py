@@ -191,7 +191,9 @@ class WarmService:
     def _service(self) -> RunningService:
         views = {name: sql for name, (sql, _) in self.views.items()}
         log = {"level": "info", "format": "json"}
-        return RunningService(self.directory, self.database.url, views, log=log, engine={"shards": self.engines}, **self.settings)
+        return RunningService(
+            self.directory, self.database.url, views, log=log, engine={"shards": self.engines}, **self.settings
+        )
 
     def restart(self, views: Views | None = None, engines: int | None = None) -> None:
         """Starts it again after a stop, perhaps with other views, or with more engines or fewer; returns when it has
