@@ -236,7 +236,7 @@ class Batch:
     `resumed`: the connection to the database broke since the last batch, and another one continues the stream. If the
     server crashed in between, transactions that lookups have seen, but the stream had not reached, are gone: apply this
     batch after all answers ahead of the stream have been dropped. `server`: identity of the server that the stream
-    continues on, "" if it is the same one: a standby that was promoted has another.
+    continues on, which may be a promoted standby; "" if it is the same one, or unknown.
     """
 
     transactions: list[CommittedTransaction]

@@ -262,7 +262,7 @@ def test_a_commit_that_no_snapshot_sees(own: Database, tmp_path: Path) -> None:
             assert database.query("SELECT title FROM stories WHERE id = 2") == [("title 2",)]
             warm.running.stop()
             assert warm.checkpoints == []
-            assert "no snapshot of the database sees" in warm.log()
+            assert "commits wait for a standby" in warm.log()
             assert slots(warm) == []
         finally:
             database.execute("ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()")
@@ -314,7 +314,7 @@ def test_a_schema_leaves_the_publication_for_a_while(own: Database, tmp_path: Pa
 
 
 def test_a_partition_is_detached_for_a_while(own: Database, tmp_path: Path) -> None:
-    """Its changes are in the stream, but its rows are not rows of the table meanwhile."""
+    """Changes of a partition that is detached are not in the stream."""
     with empty_database(own.server) as database:
         database.execute(
             "CREATE TABLE parted (id int, part int, n int, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
@@ -331,7 +331,6 @@ def test_a_partition_is_detached_for_a_while(own: Database, tmp_path: Path) -> N
             service.running.stop()
             database.execute(
                 "ALTER TABLE parted DETACH PARTITION parted_2",
-                "ALTER PUBLICATION upquery ADD TABLE parted_2",
                 "UPDATE parted_2 SET n = -n",
                 "ALTER TABLE parted ATTACH PARTITION parted_2 FOR VALUES IN (2)",
             )

@@ -230,7 +230,10 @@ class Session:
             log.warning("no checkpoint is written: transactions were read that have not been applied")
             return
         if place.hidden and not await self._all_visible(engine):
-            log.warning("no checkpoint is written: no snapshot of the database sees all that has been applied")
+            log.warning(
+                "no checkpoint is written: lookups might miss what was applied",
+                reason="commits wait for a standby, or a transaction is open since before a table was added",
+            )
             return
         at_ms, installer = self.parts.ages.exact_at_ms, self.parts.installer
         with suppress(TimeoutError, UpstreamError):
