@@ -62,7 +62,7 @@ class PostgresSide:
         self.server.start()
 
     def fail_over(self) -> None:
-        """It fails, and a standby takes its place."""
+        """Stop it like a power failure, and have a standby take its place."""
         standby = start_standby(self.server)
         self._former.append(self.server)
         # Not before: the standby would have the setting, too.
