@@ -35,7 +35,7 @@ from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.types import Columns, Key
 
 #: Keys, or rows, of a chunk.
-CHUNK = 512
+CHUNK = 1024
 _T = TypeVar("_T")
 
 

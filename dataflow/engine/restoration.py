@@ -190,11 +190,13 @@ class Restoration:
         return len(lost)
 
     def _rank(self, chunk: RankedKeys) -> None:
-        leaves, shared, restore = self._leaves, self._shared, self._ranking.restore
-        for view, key, standing in zip(chunk.views, chunk.keys, chunk.standings, strict=True):
-            leaf = leaves.get(view)
-            if leaf is not None and key in leaf.coverage.keys:
-                restore(leaf, shared[key], standing)
+        known, restore = self._shared.get, self._ranking.restore
+        whole = {view: leaf.id in self._whole for view, leaf in self._leaves.items()}
+        for view, read, standing in zip(chunk.views, chunk.keys, chunk.standings, strict=True):
+            if view in whole and (key := known(read)) is not None:
+                leaf = self._leaves[view]
+                if whole[view] or key in leaf.coverage.keys:
+                    restore(leaf, key, standing)
 
 
 def _lose(leaf: Leaf, key: Key) -> None:

@@ -313,13 +313,14 @@ class Grouping:
         """Knows groups of another one, those that are under covered keys unless `all_known` says that all are. Equal
         keys in `shared` are used. InvariantViolation if one of them gives another row than it did."""
         found: list[Row] = []
+        known, has_texts = shared.get, self._has_texts
         for values, texts, number, row, accumulators in records:
             if all_known or self.materialization.is_known(row):
-                key = self._key_of_output(values) if self._has_texts else values
-                key = shared.get(key, key)
-                group = self._new(values if self._has_texts else key)
+                key = self._key_of_output(values) if has_texts else values
+                key = known(key, key)
+                group = self._new(values if has_texts else key)
                 group.texts, group.rows = texts, number
-                for accumulator, record in zip(group.accumulators, accumulators, strict=True):
+                for accumulator, record in zip(group.accumulators, accumulators):  # noqa: B905 - equal digests
                     restore(accumulator, record)
                 group.row = after = group.output()
                 if after != row or self.groups.setdefault(key, group) is not group:

@@ -25,7 +25,7 @@ def record_of(accumulator: Accumulator) -> tuple[Any, ...]:
 
 def restore(accumulator: Accumulator, record: Sequence[Any]) -> None:
     """Gives a new accumulator of the same call the state of another one."""
-    for name, value in zip(accumulator.recorded, record, strict=True):
+    for name, value in zip(accumulator.recorded, record):  # noqa: B905 - of one call
         if type(value) in _AS_IT_IS:
             setattr(accumulator, name, value)
         elif hasattr(part := getattr(accumulator, name), "recorded"):

@@ -108,12 +108,19 @@ class Index:
         self, rows: Sequence[Row], stored: Sequence[Stored], times: Sequence[int] | None, shared: Mapping[Key, Key]
     ) -> None:
         """Adds rows that it does not have, each so often (None: once). Equal keys in `shared` are used."""
-        buckets, known = self.buckets, shared.get
+        buckets, known, crowded = self.buckets, shared.get, 0
         for key, row, each, n in zip(map(self.key_of, rows), rows, stored, times or repeat(1)):  # noqa: B905 - endless
             key = known(key, key)
-            # Most are the first under their key.
-            if n != 1 or buckets.setdefault(key, each) is not each:
+            # Most are the first under their key, or among very many.
+            if n != 1:
                 self.insert(row, n, each, key)
+            elif (bucket := buckets.setdefault(key, each)) is not each:
+                if isinstance(bucket, dict) and len(bucket) >= FEW:
+                    bucket[each] = 1
+                    crowded += 1
+                else:
+                    self.insert(row, 1, each, key)
+        self._crowded += crowded
 
     def put(self, key: Key, rows: Mapping[Stored, int]) -> None:
         """Stores rows, as they are or packed, of a key that has none; there are some. The key is stored, too."""

@@ -18,7 +18,7 @@ from service.leaf_store.writer import LeafWriter
 #: Kinds of chunks; the place of one is its number in a file.
 CHUNKS: tuple[type[Chunk], ...] = (NodeBegun, CoveredKeys, NodeRows, NodeGroups, NodeEnded, RankedKeys, Damaged)
 #: Records of the leaf store in a frame.
-_RECORDS = 256
+_RECORDS = 1024
 #: The loop runs other tasks at this interval.
 _TURN_S = 0.05
 _Frame = tuple[FrameKind, bytes]
