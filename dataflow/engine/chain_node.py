@@ -28,6 +28,9 @@ class ChainNode:
     def __init__(self, id_: NodeId, chain: Chain) -> None:
         self.id = id_
         self.relation = chain
+        #: The base table that the chain reads, alone and as a set.
+        self.table = chain.table
+        self.tables = frozenset([chain.table])
         self.function = ChainFunction(chain)
         #: No change and no lookup of the table brings rows.
         self.empty = without_rows(chain)
@@ -35,11 +38,6 @@ class ChainNode:
         self.parametric = None if chain.parameters is None else ParametricRows(self.function)
         self.types = column_types(chain)
         self.children: list[Stored] = []
-
-    @property
-    def table(self) -> str:
-        """The base table that the chain reads."""
-        return self.relation.table
 
     def delta(self, removed: list[Row], added: list[Row], of: "HasKeys") -> Delta:
         """The chain's change of a change of the table, at least under the keys `of` a node or a lookup."""

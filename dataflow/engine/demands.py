@@ -189,7 +189,7 @@ class Demands:
         if demand.rounds > self._limits.read_rounds:
             return True
         joining = self._barrier.joining.keys()
-        return any(not joining.isdisjoint(self._graph.tables_of(want.leaf)) for want in demand.wants)
+        return bool(joining) and any(not joining.isdisjoint(self._graph.tables_of(want.leaf)) for want in demand.wants)
 
     # Ends
 

@@ -60,7 +60,7 @@ class LookupQuery(UpstreamQuery[LookupDone]):
 
     @property
     def tables(self) -> frozenset[str]:
-        return frozenset([self.chain.table])
+        return self.chain.tables
 
     @property
     def of_everything(self) -> bool:

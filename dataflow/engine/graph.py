@@ -95,7 +95,7 @@ class Graph:
     def tables_of(self, node: Stored) -> frozenset[str]:
         """The base tables below a node."""
         if isinstance(node.source, ChainNode):
-            return frozenset([node.source.table])
+            return node.source.tables
         return frozenset().union(*[self.tables_of(i) for i in node.source.inputs])
 
     # Changing

@@ -303,16 +303,9 @@ class InnerNode(Stored):
     def measure(self) -> int:
         return self.materialization.state_bytes()
 
-    def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        """Applies what is known of the source's change; returns the change of the node's own rows."""
-        known = self._absorb(delta, truncated)
-        if known[0] or known[1]:
-            self.changes += 1
-        return known
-
     @abstractmethod
-    def _absorb(self, delta: Delta, truncated: bool) -> Delta:
-        """Does as `absorb`."""
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
+        """Applies what is known of the source's change; returns the change of the node's own rows, and counts it."""
 
     @abstractmethod
     def fill_rows(self, columns: Columns, key: Key, rows: list[Row]) -> None:
@@ -350,9 +343,10 @@ class Store(InnerNode):
         if _has_stored_texts(source):
             self.materialization.own_from = len(self.types)
 
-    def _absorb(self, delta: Delta, truncated: bool) -> Delta:
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
         known = self._absorb_truncated(delta) if truncated else self.materialization.absorb(delta)
         applied = len(known[0]) + len(known[1])
+        self.changes += bool(applied)
         self.counts.rows_applied += applied
         self.counts.rows_dropped += max(0, len(delta[0]) + len(delta[1]) - applied)
         return known
@@ -399,7 +393,7 @@ class OperatorNode(InnerNode):
     def operator(self) -> Grouping | Partitioned:
         """The operator, over the node's materialization."""
 
-    def _absorb(self, delta: Delta, truncated: bool) -> Delta:
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
         operator = self.operator
         before = operator.rows_dropped
         if truncated:
@@ -408,6 +402,7 @@ class OperatorNode(InnerNode):
             known = consolidate((gone[0] + come[0], gone[1] + come[1]))
         else:
             known = operator.absorb(delta)
+        self.changes += bool(known[0] or known[1])
         dropped = operator.rows_dropped - before
         self.counts.rows_dropped += dropped
         self.counts.rows_applied += len(delta[0]) + len(delta[1]) - dropped

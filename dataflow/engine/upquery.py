@@ -146,7 +146,8 @@ class Upqueries:
         missing = {(node, _cover(columns, part), key) for node, columns, key, part in self._missing}
         fetched = (missing | self._whole) - demand.fetched
         demand.fetched |= fetched
-        self._fetched.update(fetched)
+        for at in fetched:
+            self._fetched[at] += 1
         for flight in demand.waits:
             self._waiting.setdefault(flight, {})[demand] = None
         if demand.waits or self._too_large:

@@ -143,11 +143,14 @@ class BlockJoin:
 
         `find` says in which state; by default the inputs are taken as they are now.
         """
-        bound: list[Combination] = []
         target, pads, checks = step.input, step.pads, step.checks
         rest = self._rests.get(target) if pads else None
         lookup = (find or self.known_by)(target, step.columns)
-        for combination, key in zip(combinations, self.keys_at(step, combinations)):  # noqa: B905 - one for each
+        keys = self.keys_at(step, combinations)
+        if not checks and rest is None and condition is None:
+            return _bound_to_all(target, combinations, keys, lookup, pads=pads)
+        bound: list[Combination] = []
+        for combination, key in zip(combinations, keys, strict=True):
             found = lookup(key) if key is not None else None
             if not found and not pads:
                 continue
@@ -158,10 +161,7 @@ class BlockJoin:
                 if (not checks or self.matches(step, combination, row)) and (matches is None or matches(row)):
                     matched = True
                     if keeps is None or keeps(row):
-                        extended = combination.copy()
-                        extended[target] = row
-                        extended[-1] *= copies
-                        bound.append(extended)
+                        bound.append(_extended(combination, target, row, copies))
             if pads and not matched and (keeps is None or keeps(None)):
                 bound.append(combination)
         return bound
@@ -349,6 +349,31 @@ class BlockJoin:
         replaced = combination.copy()
         replaced[i] = row
         return replaced
+
+
+def _bound_to_all(
+    target: int, combinations: list[Combination], keys: Sequence[Key | None], lookup: Lookup, *, pads: bool
+) -> list[Combination]:
+    """Every combination with each row that is found for it."""
+    bound: list[Combination] = []
+    for combination, key in zip(combinations, keys):  # noqa: B905 - one for each
+        found = lookup(key) if key is not None else None
+        if found:
+            for row, copies in found.items():
+                extended = combination.copy()
+                extended[target] = row
+                extended[-1] *= copies
+                bound.append(extended)
+        elif pads:
+            bound.append(combination)
+    return bound
+
+
+def _extended(combination: Combination, target: int, row: Row, copies: int) -> Combination:
+    extended = combination.copy()
+    extended[target] = row
+    extended[-1] *= copies
+    return extended
 
 
 def where(condition: Condition | None, combinations: list[Combination]) -> list[Combination]:
