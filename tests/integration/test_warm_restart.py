@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, empty_mariadb, start_mariadb
+from tests.fixtures.postgres import Database
 from tests.fixtures.service import process_named, until
 from tests.integration.warm import WarmDatabase, WarmService, dialect_of, filled_service
 
@@ -111,6 +112,15 @@ def test_other_views(warm: WarmService) -> None:
     assert warm.hit_rate("story") == 0.0
     assert warm.hit_rate("counted", "newest") == 1.0
     warm.compare()
+
+
+@pytest.mark.postgres
+def test_several_engines_over_postgres_begin_empty(database: Database, tmp_path: Path) -> None:
+    """Neither a file is left, nor a slot."""
+    for warm in filled_service(database, tmp_path, engines=2):
+        warm.running.stop()
+        assert warm.checkpoints == []
+        assert database.query("SELECT FROM pg_replication_slots WHERE database = current_database()") == []
 
 
 def test_tables_are_altered_while_it_is_stopped(site: tuple[WarmDatabase, int], tmp_path: Path) -> None:

@@ -30,6 +30,15 @@ class Log(Script):
         self.now = int(place.removeprefix("log:"))
         return replace(started, position=self.now, continued=True)
 
+    async def mark_place(self) -> None:
+        """There is a place behind each batch."""
+
+    def leave(self) -> None:
+        """The log stays anyway."""
+
+    def reconnect(self) -> None:
+        """Another server is another log."""
+
     async def refusal(self, place: str) -> str:
         return f"{place} is gone" if place in self.missing else ""
 
