@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cdc.fanout.places import SharedContinuableStream
 from cdc.mysql.place import BinlogPlace
 from cdc.stream import StreamPlace
 from tests.fixtures.binlogs import BinlogStream, following
@@ -56,6 +57,7 @@ def test_a_log_has_a_place_behind_the_one_where_it_is_continued(mariadb: MariaDa
         try:
             started = await stream.source.start_at(early.text)
             assert (started.continued, started.position) == (True, early.position)
+            assert isinstance(stream.source, SharedContinuableStream)
             assert [await stream.source.refusal(place.text) for place in (early, late)] == ["", ""]
             found = await stream.catch_up()
             assert [t.tables[name].added for t in found] == [[("10",)], [("11",)], [("12",)]]

@@ -9,7 +9,7 @@ import pytest
 
 from cdc.change import StreamLost
 from cdc.fanout.places import SharedContinuableStream
-from cdc.stream import StreamPlace, StreamStart
+from cdc.stream import ContinuableStream, StreamPlace, StreamStart
 from tests.cdc.fanout.site import A, B, Engine, Script, Site, ends, hub, met, run
 
 
@@ -66,6 +66,7 @@ def test_the_stream_begins_at_the_earliest_place_and_each_skips_what_it_has() ->
     async def scenario() -> None:
         async with hub(LogSite, receivers=3) as site:
             assert isinstance(Log(dict), SharedContinuableStream)
+            assert isinstance(Engine(site).source, ContinuableStream)
             one, two, cold = Engine(site, a=A), Engine(site, a=A, b=B), Engine(site, a=A)
             starts = await _together(one.source.start_at(_at(70)), two.source.start_at(_at(60)), cold.source.start())
             assert [(s.position, s.continued) for s in starts] == [(70, True), (60, True), (60, False)]
