@@ -361,6 +361,11 @@ class Engine:
         """Yields the state at `applied`, for a `Restore` of another engine each. No step may be taken meanwhile."""
         return chunks(self.graph, self._ranking)
 
+    def ranked(self) -> Iterator[LeafKey]:
+        """Yields the keys of views that may be evicted, first those that were read again. No step may be taken
+        meanwhile."""
+        return (item for item, _ in self._ranking.standings())
+
     def state_bytes(self) -> int:
         """About what the engine's state takes: nodes, what is under way, the ring and the policy. The leaf store counts
         its own."""

@@ -7,6 +7,8 @@ fills them, hottest first, before readers miss them one by one.
 *Theory*: a key is a hint and no state. It is looked up as for any miss, so a list that is old costs lookups, but cannot
 change an answer. A digest of its view's plan shows whether the key still has the same meaning.
 
+Keys that were filled and not read again follow in the list while it has room: in a small cache they are most of it.
+
 *Invariants*: the list is replaced only after its keys have been filled, so it survives a process that is killed again
 meanwhile. It has at most `MOST_KEYS` keys.
 
@@ -18,6 +20,7 @@ import asyncio
 import marshal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -28,10 +31,11 @@ from dataflow.engine.chunks import bounds_of, interval_of
 from dataflow.engine.events import Wanted
 from dataflow.engine.graph import Graph
 from dataflow.engine.leaf import Leaf
+from dataflow.engine.ranking import LeafKey
 from dataflow.engine.state_digests import StateDigests
 from dataflow.plan.parts import WHOLE
 from dataflow.types import Key, ViewId
-from service.engine.checkpoint.frames import MAGIC, FrameKind, read_frames, write_frame
+from service.engine.checkpoint.frames import FrameKind, read_frames, write_frame, write_magic
 from service.engine.checkpoint.store import open_private
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.reads.prewarm import Prewarm
@@ -62,7 +66,7 @@ class HotKeys:
         self._prewarm = prewarm
         self._path = path
         self._every_s = every_s
-        self._counts: dict[tuple[ViewId, Key], float] = {}
+        self._counts: dict[LeafKey, float] = {}
 
     def touched(self, touches: Iterable[Touch]) -> None:
         """Counts reads of keys."""
@@ -83,11 +87,12 @@ class HotKeys:
             engine = self._dispatcher.engine
             if engine is None or not self._counts:
                 continue
-            hottest = self._hottest()
-            self._counts = {of: times * _FADING for of, times in hottest}
-            await asyncio.to_thread(write_list, self._path, list(_named(engine.graph, hottest)))
+            self._counts = {item: times * _FADING for item, times in self._hottest()}
+            # The first read of a key is a miss, which is not counted.
+            items = islice(dict.fromkeys(chain(self._counts, islice(engine.ranked(), MOST_KEYS))), MOST_KEYS)
+            await asyncio.to_thread(write_list, self._path, list(_named(engine.graph, items)))
 
-    def _hottest(self) -> list[tuple[tuple[ViewId, Key], float]]:
+    def _hottest(self) -> list[tuple[LeafKey, float]]:
         return sorted(self._counts.items(), key=itemgetter(1), reverse=True)[:MOST_KEYS]
 
     async def _fill(self, keys: Sequence[HotKey]) -> None:
@@ -96,11 +101,11 @@ class HotKeys:
             await self._prewarm.cover(list(_wanted(engine.graph, keys)))
 
 
-def _named(graph: Graph, hottest: Iterable[tuple[tuple[ViewId, Key], float]]) -> Iterator[HotKey]:
+def _named(graph: Graph, items: Iterable[LeafKey]) -> Iterator[HotKey]:
     """Yields those keys that are covered, as another engine can find them."""
     digests = StateDigests(graph)
     known: dict[ViewId, bytes | None] = {}
-    for (view, key), _ in hottest:
+    for view, key in items:
         leaf = graph.leaves.get(view)
         if leaf is None or leaf.full or key not in leaf.coverage:
             continue
@@ -128,7 +133,7 @@ def write_list(path: Path, keys: Sequence[HotKey]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open_private(made) as file:
-            file.write(MAGIC)
+            write_magic(file)
             for start in range(0, len(keys), _FRAME_KEYS):
                 some: Any = keys[start : start + _FRAME_KEYS]
                 # Keys whose values are not plain are left out, with those of their frame.

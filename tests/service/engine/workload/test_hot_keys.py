@@ -118,7 +118,7 @@ def test_keys_of_a_view_that_has_changed_are_left_out(stories: Database, tmp_pat
             # A list is written again only when somebody has read.
             assert len(read_list(tmp_path / "state" / "hot-keys-0-of-1")) == 30
             await read(runtime, "newest", range(1))
-            await listed(tmp_path, 1)
+            await listed(tmp_path, 10)
 
     asyncio.run(scenario())
 
