@@ -71,7 +71,7 @@ def test_memory_of_a_stalled_receiver_is_bounded() -> None:
 
 
 def batches(engine: Engine) -> list[Batch]:
-    """What an engine has received and not taken."""
+    """Batches that an engine has received and not taken."""
     return [message for message in engine.source._received if isinstance(message, Batch)]
 
 
