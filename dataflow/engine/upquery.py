@@ -37,8 +37,10 @@ from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row
 _DEMAND_BYTES, _FETCHED_BYTES = 900, 700
 #: What is noted of a flight that nobody waits for.
 _LEFT_BYTES = 300
-#: Walks of more combinations begin again with each attempt, instead of being kept.
-_KEPT_COMBINATIONS = 10_000
+#: Combinations that the walks of all demands keep, and what one takes with its rows: walks of more begin again with
+#: each attempt.
+_KEPT_COMBINATIONS = 100_000
+_COMBINATION_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Demand:
     rounds: int = 0
     #: Routes on their way, by the key that they are to fill.
     walks: dict[tuple[RouteUse, Key], Walk] = field(default_factory=dict)
+    #: How many combinations they keep.
+    combinations: int = 0
     #: What its lookups have cost so far (`engine.ranking`).
     cost: float = 0.0
     #: A hot key that was lost: nobody has asked for it, so it is given up when that is difficult.
@@ -114,6 +118,8 @@ class Upqueries:
         self._fetched: Counter[tuple[NodeId, Cover, Key]] = Counter()
         #: What getting the rows has cost that leaves are filled with now.
         self.spent = 0.0
+        #: Combinations that the walks of all demands keep.
+        self._combinations = 0
         self._waiting: dict[FlightKey, dict[Demand, None]] = {}
         #: Flights that lost the last demand that waited for them, since they were taken.
         self._left: dict[FlightKey, None] = {}
@@ -142,6 +148,7 @@ class Upqueries:
                 self.ensure(want.leaf, want.leaf.coverage.columns, want.key)
             else:
                 self._extensions.ensure(want.leaf, want.key, want.goal)
+        self._keep_walks(demand)
         demand.waits = self._missing
         missing = {(node, _cover(columns, part), key) for node, columns, key, part in self._missing}
         fetched = (missing | self._whole) - demand.fetched
@@ -154,6 +161,14 @@ class Upqueries:
             return False
         self.finish(demand)
         return True
+
+    def _keep_walks(self, demand: Demand) -> None:
+        """Drops the walks of a demand if all together would keep too much."""
+        kept = sum(walk.combinations for walk in demand.walks.values())
+        if self._combinations - demand.combinations + kept > _KEPT_COMBINATIONS:
+            demand.walks, kept = {}, 0
+        self._combinations += kept - demand.combinations
+        demand.combinations = kept
 
     @property
     def met_oversized(self) -> bool:
@@ -177,11 +192,13 @@ class Upqueries:
                 del self._fetched[at]
         demand.fetched = set()
         demand.walks = {}
+        self._combinations -= demand.combinations
+        demand.combinations = 0
 
     def state_bytes(self) -> int:
         """About what demands take."""
         left = _LEFT_BYTES * len(self._left)
-        walks = sum(walk.state_bytes() for demand in self.demands for walk in demand.walks.values())
+        walks = _COMBINATION_BYTES * self._combinations
         return walks + _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched) + left
 
     def is_fetched(self, node: Stored, cover: Cover, key: Key) -> bool:
@@ -292,21 +309,29 @@ class Upqueries:
         if walk is not None:
             self._counters["walks_continued" if walk.is_current else "walks_restarted"] += 1
         if walk is None or not walk.is_current:
+            self._walks.pop((use, key), None)
             part = use.driving_key(key)
             if not self.ensure(use.node_at(0), cover, use.cover_key(0, part)):
                 self._look_ahead(use, part)
                 return None
             driving = use.block.join.known(route.driver, route.driver_columns, part)
             walk = self._walks[use, key] = Walk(use, driving)
-        complete = walk.go_on(self._bind)
-        if complete or walk.combinations > _KEPT_COMBINATIONS:
-            del self._walks[use, key]
-        return _filtered(use, key, walk.rows()) if complete else None
+        if not walk.go_on(self._bind):
+            self._ask_for_whole_inputs(use)
+            return None
+        del self._walks[use, key]
+        return _filtered(use, key, walk.rows())
 
     def complete(self, use: RouteUse, driving: Mapping[Row, int]) -> list[Row] | None:
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
         walk = Walk(use, driving)
         return walk.rows() if walk.go_on(self._bind) else None
+
+    def _ask_for_whole_inputs(self, use: RouteUse) -> None:
+        """Asks at once for inputs that are covered whole, although no combination has come that far."""
+        for position, cover in enumerate(use.covers):
+            if position and not cover:
+                self.ensure(use.node_at(position), (), ())
 
     def _look_ahead(self, use: RouteUse, part: Key) -> None:
         """Asks, in the driving key's own round, for what that key alone says will be looked up, and for what its rows
@@ -343,7 +368,7 @@ class Upqueries:
             if key is not None and (part := use.cover_key(position, key)) not in covered
         }
         if missing:
-            subsume(node, cover, missing.values(), self._counters)
+            subsume(node, cover, dict.fromkeys(missing.values()), self._counters)
         holes = {key for key, part in missing.items() if part not in covered and not self.ensure(node, cover, part)}
         step_ahead = use.semijoins.get(position)
         if step_ahead is not None and not step_ahead.is_worthwhile:

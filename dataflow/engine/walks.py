@@ -12,9 +12,6 @@ from dataflow.engine.nodes import RouteUse
 from dataflow.ops.block import Combination
 from dataflow.types import Row
 
-#: What a combination takes, with its rows.
-_COMBINATION_BYTES = 500
-
 #: Binds the input at a position of a route. Returns the combinations whose lookup there is a hole, and what becomes of
 #: the others.
 Bind = Callable[[RouteUse, int, list[Combination]], tuple[list[Combination], list[Combination]]]
@@ -44,7 +41,7 @@ class Walk:
         return self._changes == self._inputs_changes()
 
     def go_on(self, bind: Bind) -> bool:
-        """Goes on as far as lookups are covered; whether to the end."""
+        """Binds inputs as far as lookups are covered. Return whether all combinations are complete."""
         waiting = self._waiting
         for position in range(1, len(waiting)):
             waiting[position - 1], bound = bind(self._use, position, waiting[position - 1])
@@ -59,7 +56,3 @@ class Walk:
     def combinations(self) -> int:
         """How many combinations wait, or are complete."""
         return sum(map(len, self._waiting))
-
-    def state_bytes(self) -> int:
-        """About what the walk takes."""
-        return _COMBINATION_BYTES * self.combinations

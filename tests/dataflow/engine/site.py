@@ -67,6 +67,11 @@ def _votes_of(number: int) -> Iterator[Row]:
         yield str(number), str(number + i), str(i % 2)
 
 
+def comments_of(number: int) -> list[Row]:
+    """The comments on a story."""
+    return list(_comments_of(number))
+
+
 def _comments_of(number: int) -> Iterator[Row]:
     for i in range(COMMENTS):
         own = number * COMMENTS + i
