@@ -75,7 +75,7 @@ class StreamStart:
 class StreamPlace:
     """A place where a later stream can continue: its position, and all that identifies it, as text.
 
-    `hidden`: snapshots may not see yet what precedes it. It can be used once one has seen all of that.
+    `hidden`: snapshots may not see yet what precedes it. The place can be used once a snapshot has seen all of that.
     """
 
     position: int

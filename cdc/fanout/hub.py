@@ -112,6 +112,7 @@ class Hub:
             await self._gather()
             places = {receiver: receiver.place for receiver in self._receivers if receiver.place is not None}
             started, self._refusals = await start_at_places(source, places)
+            self._gathers = 0
             placed = source if isinstance(source, SharedContinuableStream) else None
             at = JoinReply(started.position, started.gtids, started.server, _place_at(placed, started.position))
             self._changes, self._at = source, at
@@ -133,7 +134,6 @@ class Hub:
                 while len(self._receivers) < self._gathers:
                     self._arrived.clear()
                     await self._arrived.wait()
-        self._gathers = 0
 
     def _join(self, receiver: Receiver) -> None:
         """Have a receiver get batches from now on, if it has not yet."""

@@ -105,10 +105,10 @@ class FanoutStream(asyncio.Protocol):
         """Return at once: a hub's stream has a place behind each batch, or none."""
 
     def leave(self) -> None:
-        """Do nothing: a hub has no places of an upstream that must be asked to keep its log."""
+        """Do nothing: a hub's places are in logs that the server keeps by its own settings."""
 
     def reconnect(self) -> None:
-        """Do nothing: the hub replaces its connection."""
+        """Do nothing: the hub replaces a connection that breaks."""
 
     async def _started(self) -> StreamStart:
         try:

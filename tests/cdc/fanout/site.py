@@ -160,6 +160,11 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
         runner.run(scenario())
 
 
+def batches(engine: Engine) -> list[Batch]:
+    """Batches that an engine has received and not taken."""
+    return [message for message in engine.source._received if isinstance(message, Batch)]
+
+
 async def met(condition: Callable[[], Any]) -> None:
     """Waits for a condition."""
     async with asyncio.timeout(LIMIT_S):

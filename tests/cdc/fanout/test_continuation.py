@@ -10,7 +10,7 @@ import pytest
 from cdc.change import StreamLost
 from cdc.fanout.places import SharedContinuableStream
 from cdc.stream import ContinuableStream, StreamPlace, StreamStart
-from tests.cdc.fanout.site import A, B, Engine, Script, Site, ends, hub, met, run
+from tests.cdc.fanout.site import A, B, Engine, Script, Site, batches, ends, hub, met, run
 
 
 @dataclass
@@ -18,12 +18,15 @@ class Log(Script):
     """A log that has what follows 50, but for some places that it has not."""
 
     missing: set[str] = field(default_factory=set)
+    fails: bool = False
 
     @property
     def place(self) -> StreamPlace | None:
         return StreamPlace(self.now, f"log:{self.now}")
 
     async def start_at(self, place: str) -> StreamStart:
+        if self.fails:
+            raise StreamLost("The server is away.", retryable=True)
         started = await self.start()
         if place in self.missing:
             return replace(started, refusal=f"{place} is gone")
@@ -48,9 +51,12 @@ class LogSite(Site):
     """A hub over such a log."""
 
     missing: set[str] = field(default_factory=set)
+    #: So many streams cannot start.
+    failures: int = 0
 
     def make(self, tables: object) -> Log:
-        self.streams.append(Log(tables, missing=self.missing))  # type: ignore[arg-type]
+        fails = len(self.streams) < self.failures
+        self.streams.append(Log(tables, missing=self.missing, fails=fails))  # type: ignore[arg-type]
         return self.streams[-1]  # type: ignore[return-value]
 
 
@@ -80,6 +86,22 @@ def test_the_stream_begins_at_the_earliest_place_and_each_skips_what_it_has() ->
     run(scenario)
 
 
+def test_receivers_are_waited_for_until_a_stream_has_begun() -> None:
+    async def scenario() -> None:
+        async with hub(LogSite, receivers=2) as site:
+            site.failures = 1
+            starts = [Engine(site, a=A).source.start_at(_at(place)) for place in (70, 60)]
+            found = await asyncio.gather(*starts, return_exceptions=True)
+            assert all(isinstance(each, StreamLost) for each in found)
+            one, two = Engine(site, a=A), Engine(site, a=A)
+            first = asyncio.ensure_future(one.source.start_at(_at(70)))
+            await met(lambda: len(site.streams) == 2)
+            starts_at = [await two.source.start_at(_at(60)), await first]
+            assert [(s.position, s.continued) for s in starts_at] == [(60, True), (70, True)]
+
+    run(scenario)
+
+
 def test_a_place_is_that_of_the_last_batch() -> None:
     """Nothing that was received later is in it, nor a position that an engine had passed before."""
 
@@ -93,9 +115,11 @@ def test_a_place_is_that_of_the_last_batch() -> None:
             assert (await one.source.next_batch()).position == 70
             assert one.source.place == StreamPlace(70, _at(70))
             for end in (80, 90):
+                # One by one: the hub joins what it reads together.
                 site.bring(end, "a")
-            first = await one.source.next_batch(1)
-            assert one.source.place == StreamPlace(first.position, _at(first.position))
+                await met(lambda end=end: any(end == batch.position for batch in batches(one)))
+            assert (await one.source.next_batch(1)).position == 80
+            assert one.source.place == StreamPlace(80, _at(80))
 
     run(scenario)
 

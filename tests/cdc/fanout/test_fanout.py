@@ -13,7 +13,7 @@ from cdc.fanout.frames import FollowReply, FollowRequest, JoinReply, frame_of
 from cdc.fanout.receiver import AHEAD_BYTES, Receiver
 from cdc.gtid import GtidPosition
 from cdc.postgres.position import PostgresSnapshot
-from tests.cdc.fanout.site import A, B, Engine, Site, ends, hub, met, run, until_lost
+from tests.cdc.fanout.site import A, B, Engine, Site, batches, ends, hub, met, run, until_lost
 
 
 def test_a_receiver_gets_its_tables_from_its_position() -> None:
@@ -68,11 +68,6 @@ def test_memory_of_a_stalled_receiver_is_bounded() -> None:
             assert len(ends(await engine.until(last), "a")) == last - 110
 
     run(scenario)
-
-
-def batches(engine: Engine) -> list[Batch]:
-    """Batches that an engine has received and not taken."""
-    return [message for message in engine.source._received if isinstance(message, Batch)]
 
 
 def test_received_batches_are_joined_up_to_a_number_of_rows() -> None:
