@@ -48,6 +48,10 @@ class Lineage:
             return
         self._gone = max(self._gone, applied)
 
+    def continues(self, server: str) -> None:
+        """Records that the stream goes on in the same log on another server, a promoted standby."""
+        self.server = server
+
     def may_be_gone(self, position: Position) -> bool:
         """True if a position may belong to a lost log."""
         return position <= self._gone

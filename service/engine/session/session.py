@@ -232,7 +232,8 @@ class Session:
         if place.hidden and not await self._all_visible(engine):
             log.warning(
                 "no checkpoint is written: lookups might miss what was applied",
-                reason="commits wait for a standby, or a transaction is open since before a table was added",
+                reason="the database does not answer, commits wait for a standby, or a transaction is still open that "
+                "was open when a table was added",
             )
             return
         at_ms, installer = self.parts.ages.exact_at_ms, self.parts.installer
@@ -317,6 +318,7 @@ class Session:
         async def resumed(server: str) -> None:
             if server:
                 await parts.upstream.continue_on(server)
+                parts.lineage.continues(server)
             await schema.resumed()
 
         feed = BatchFeed(apply)

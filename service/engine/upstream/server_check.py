@@ -51,6 +51,9 @@ class ServerWatch:
         it is one of the same system, such as a promoted standby: the stream may continue on that."""
         while True:
             await self._answered.wait()
+            if not self._other:
+                # It was accepted before this task had its turn.
+                continue
             words, patience_s = self._words(), 0.0
             self._accepted.clear()
             if self._other.partition(",")[0] == self.server.partition(",")[0]:

@@ -29,6 +29,33 @@ from tests.service.engine.running import running, until
 TABLE = "CREATE TABLE stories (id int PRIMARY KEY, title varchar(40) NOT NULL)"
 
 
+def test_a_server_that_is_accepted_at_once_replaces_nothing() -> None:
+    async def scenario() -> None:
+        watch = ServerWatch()
+        watch.check("one,1")
+        replaced = asyncio.ensure_future(watch.replaced(lambda: None))
+        await asyncio.sleep(0)
+        with pytest.raises(UpstreamError):
+            watch.check("one,2")
+        watch.accept("one,2")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not replaced.done()
+        replaced.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_goes_on_elsewhere_is_no_other_one() -> None:
+    lineage = Lineage()
+    lineage.began("one,1", 100, 0)
+    lineage.continues("one,2")
+    with capture_logs() as logs:
+        lineage.began("one,2", 300, 200)
+    assert logs == []
+    assert not lineage.may_be_gone(150)
+
+
 def test_connections_to_another_server_are_refused_and_told_of() -> None:
     async def scenario() -> None:
         watch = ServerWatch()
