@@ -48,7 +48,7 @@ def filled(database: Database | MariaDatabase, directory: Path) -> Iterator[Runn
         f"INSERT INTO stories VALUES {rows}",
     )
     with running_service(directory, database.url, VIEWS, **SETTINGS) as service:
-        path = directory / "state" / "hot-keys-0-of-1"
+        path = directory / "state" / "hot-keys"
 
         def listed() -> bool:
             for view in VIEWS:

@@ -1,4 +1,4 @@
-"""Names of the checkpoints of a service in `[state] directory`: one for each of its engines.
+"""Names of the checkpoints of a service in `[state] directory`, and of its lists of hot keys: one for each engine.
 
 Not here: their contents (`store`). Imported by processes that have no engine.
 """
@@ -8,20 +8,25 @@ from pathlib import Path
 
 
 def checkpoint_path(directory: Path, engine: int = 0, engines: int = 1) -> Path:
-    """Returns the file of one of so many engines."""
+    """Returns the file of an engine of a service with `engines` of them."""
     return directory / ("checkpoint" if engines == 1 else f"checkpoint-{engine}-of-{engines}")
 
 
 def checkpoints_of(directory: Path, engines: int) -> list[Path]:
-    """Returns the files of so many engines that exist."""
+    """Returns the existing files of a service with `engines` engines."""
     paths = [checkpoint_path(directory, engine, engines) for engine in range(engines)]
     return [path for path in paths if path.exists()]
 
 
 def other_checkpoints(directory: Path, engines: int) -> Iterator[tuple[int, Path]]:
-    """Yields the files of another number of engines that exist, with that number."""
+    """Yields existing files of services with another number of engines, each with that number."""
     for path in directory.glob("checkpoint*"):
         *_, number = path.name.split("-of-")
         of = 1 if path.name == "checkpoint" else int(number) if number.isdecimal() else engines
         if of != engines:
             yield of, path
+
+
+def hot_keys_path(directory: Path, engine: int, engines: int) -> Path:
+    """Returns the list of hot keys of an engine of a service with `engines` of them."""
+    return directory / ("hot-keys" if engines == 1 else f"hot-keys-{engine}-of-{engines}")

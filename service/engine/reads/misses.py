@@ -184,7 +184,6 @@ class Misses:
             pending.of_whole_keys = all(extent is None for _, _, extent in keys)
         except ValueError:
             raise _bad_token() from None
-        self._counters.reads += 1
         try:
             reply = await self._opened(pending, Read(pending.id, keys, pending.forwards))
         except ApiError:
@@ -202,6 +201,7 @@ class Misses:
     async def _opened(self, pending: PendingRead, read: Read) -> ReadReply | StoredReply | None:
         """Hands a read to the engine and waits for its end. Raises `ApiError`."""
         self._pending[pending.id] = pending
+        self._counters.reads += 1
         self._open(read)
         try:
             return await pending.reply
@@ -395,11 +395,9 @@ class Misses:
         pending = self._pending.get(effect.read)
         if pending is None:
             return
-        if not pending.items:
-            self._fail(pending, ApiError("query_failed", "One of the keys cannot be cached."))
-            self._dispatcher.step(CancelRead(effect.read, refused=True))
-            return
         try:
+            if not pending.items:
+                raise ApiError("query_failed", "One of the keys cannot be cached.")
             pending.found = self._ask_upstream(pending.views, pending.items)
         except Exception as error:
             pending.found = asyncio.get_running_loop().create_future()

@@ -16,7 +16,7 @@ from service.protocol.reads import ReadItem, ReadReply, StoredReply
 
 @dataclass(eq=False, slots=True)
 class PendingRead:
-    """Items of one request; none of keys that are filled although no reader waits for them (`Misses.cover`)."""
+    """One read that waits. It has no items if no reader waits for the keys that are filled (`Misses.cover`)."""
 
     items: Sequence[ReadItem]
     #: Views of `items` when the request arrived.

@@ -105,10 +105,11 @@ class Prewarm:
         task.add_done_callback(self._tasks.discard)
         return filling
 
-    async def cover(self, keys: Sequence[Wanted]) -> FillProgress:
-        """Fills keys of any views in the given order, those that are holes."""
+    async def cover(self, keys: Sequence[Wanted]) -> bool:
+        """Fills keys of any views in the given order, those that are holes. Returns False if an error ended that."""
         filling = FillProgress("*", len(keys))
-        return await self._ended(filling, partial(self._fill_batches, filling, keys, self._covered))
+        await self._ended(filling, partial(self._fill_batches, filling, keys, self._covered))
+        return filling.status == "done" or self._is_full
 
     def fillings(self) -> list[dict[str, Any]]:
         """Progress of the latest requests, for ``GET /v1/prewarm``."""
@@ -160,11 +161,15 @@ class Prewarm:
 
     async def _fill_batches(self, filling: FillProgress, items: Sequence[T], fill: Fill[T]) -> None:
         for start in range(0, len(items), BATCH_KEYS):
-            if self._budget.used_bytes >= SHARE * self._budget.limit_bytes:
+            if self._is_full:
                 filling.stop(f"{SHARE:.0%} of the memory budget is used.")
                 return
             await self._politely()
             await self._read(filling, items[start : start + BATCH_KEYS], fill)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._budget.used_bytes >= SHARE * self._budget.limit_bytes
 
     def _info(self, view: str) -> ViewInfo | None:
         """Returns the readers' description of the view; None for a fully materialized view, which has nothing to fill.

@@ -22,6 +22,7 @@ from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.engine.adhoc.answers import AdhocAnswers
 from service.engine.audit.audits import Audits
+from service.engine.checkpoint.files import hot_keys_path
 from service.engine.checkpoint.store import CheckpointStore
 from service.engine.databases.drivers import open_upstream
 from service.engine.databases.streams import MakeStream
@@ -164,8 +165,9 @@ class Runtime:
         self.prewarm = Prewarm(self.reads, registry, leaf, dispatcher, self.budget)
         state = self._settings.state.directory
         self.workload = AppliedWorkload(dispatcher, registry, leaf, self.prewarm, state)
-        name = f"hot-keys-{self.shard.number}-of-{self._settings.engine.shards}"
-        self.hot_keys = HotKeys(dispatcher, self.prewarm, state / name, self._settings.state.hot_keys_s)
+        engines = self._settings.engine.shards
+        path = hot_keys_path(state, 0 if engines == 1 else self.shard.number, engines)
+        self.hot_keys = HotKeys(dispatcher, self.prewarm, path, self._settings.state.hot_keys_s)
         self.audits = Audits(self._settings, leaf, registry, dispatcher, lambda: self.hold, self._reach)
 
     def _make_views(self) -> Installer:

@@ -69,10 +69,12 @@ class HotKeys:
         self._counts: dict[LeafKey, float] = {}
 
     def touched(self, touches: Iterable[Touch]) -> None:
-        """Counts reads of keys."""
-        counts = self._counts
+        """Counts reads of keys, other than those of views that are kept whole."""
+        engine, counts = self._dispatcher.engine, self._counts
+        leaves = {} if engine is None else engine.graph.leaves
         for view, key, times in touches:
-            counts[view, key] = counts.get((view, key), 0.0) + times
+            if view in leaves and not leaves[view].full:
+                counts[view, key] = counts.get((view, key), 0.0) + times
         if len(counts) > _MOST_COUNTED:
             self._counts = dict(self._hottest())
 
@@ -81,7 +83,9 @@ class HotKeys:
         self._counts.clear()
         if not self._every_s:
             await asyncio.Event().wait()
-        await self._fill(await asyncio.to_thread(read_list, self._path))
+        keys = await asyncio.to_thread(read_list, self._path)
+        while not await self._fill(keys):
+            await asyncio.sleep(self._every_s)
         while True:
             await asyncio.sleep(self._every_s)
             engine = self._dispatcher.engine
@@ -95,10 +99,17 @@ class HotKeys:
     def _hottest(self) -> list[tuple[LeafKey, float]]:
         return sorted(self._counts.items(), key=itemgetter(1), reverse=True)[:MOST_KEYS]
 
-    async def _fill(self, keys: Sequence[HotKey]) -> None:
+    async def _fill(self, keys: Sequence[HotKey]) -> bool:
+        """Returns False if it failed and is to be tried again."""
         engine = self._dispatcher.engine
-        if keys and engine is not None:
-            await self._prewarm.cover(list(_wanted(engine.graph, keys)))
+        if not keys or engine is None:
+            return True
+        try:
+            wanted = list(_wanted(engine.graph, keys))
+        except (TypeError, ValueError):
+            log.warning("the list of hot keys has another format", path=str(self._path))
+            return True
+        return await self._prewarm.cover(wanted)
 
 
 def _named(graph: Graph, items: Iterable[LeafKey]) -> Iterator[HotKey]:
@@ -152,6 +163,6 @@ def read_list(path: Path) -> list[HotKey]:
         return [key for body in bodies for key in marshal.loads(body)]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, EOFError) as problem:
+    except (OSError, ValueError, EOFError, TypeError) as problem:
         log.warning("the list of hot keys cannot be read", reason=str(problem), path=str(path))
         return []

@@ -8,7 +8,7 @@ import pytest
 
 from dataflow.types import Key
 from service.engine.session.runtime import Runtime
-from service.engine.workload.hot_keys import MOST_KEYS, HotKey, read_list, write_list
+from service.engine.workload.hot_keys import MOST_KEYS, HotKey, HotKeys, read_list, write_list
 from service.protocol.engine_requests import Report
 from service.protocol.reads import ReadItem
 from tests.fixtures.postgres import Database
@@ -83,7 +83,7 @@ async def read(runtime: Runtime, view: str, keys: range, times: int = 1) -> None
 
 async def listed(directory: Path, keys: int) -> list[HotKey]:
     """Waits for a list of so many keys."""
-    path = directory / "state" / "hot-keys-0-of-1"
+    path = directory / "state" / "hot-keys"
     await until(lambda: len(read_list(path)) == keys)
     return read_list(path)
 
@@ -115,8 +115,6 @@ def test_keys_of_a_view_that_has_changed_are_left_out(stories: Database, tmp_pat
         async with running(stories, tmp_path, views=changed, state=OFTEN) as runtime:
             await until(lambda: len(covered(runtime, "newest")) == 10)
             assert covered(runtime, "story") == {}
-            # A list is written again only when somebody has read.
-            assert len(read_list(tmp_path / "state" / "hot-keys-0-of-1")) == 30
             await read(runtime, "newest", range(1))
             await listed(tmp_path, 10)
 
@@ -141,17 +139,58 @@ def test_a_key_that_cannot_be_filled_costs_itself_only(stories: Database, tmp_pa
 
 
 @pytest.mark.postgres
+def test_a_list_stays_until_it_has_been_filled(stories: Database, tmp_path: Path) -> None:
+    path = tmp_path / "state" / "hot-keys"
+
+    async def scenario() -> None:
+        async with running(stories, tmp_path, views=VIEWS, state=OFTEN) as runtime:
+            await read(runtime, "story", range(1, 21))
+            before = await listed(tmp_path, 20)
+        async with running(stories, tmp_path, views=VIEWS, state={"hot_keys_s": 0}) as runtime:
+            outcomes = [False, False, True]
+
+            async def cover(_: object) -> bool:
+                # Meanwhile others are read.
+                await read(runtime, "newest", range(3))
+                assert read_list(path) == before
+                return outcomes.pop(0)
+
+            runtime.prewarm.cover = cover  # type: ignore[method-assign]
+            keys = HotKeys(runtime.dispatcher, runtime.prewarm, path, 0.01)
+            runtime.hot_keys.touched = keys.touched  # type: ignore[method-assign]
+            keeping = asyncio.ensure_future(keys.keep())
+            await until(lambda: outcomes == [] and len(read_list(path)) == 3)
+            keeping.cancel()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.postgres
+def test_a_list_of_another_form_is_left(stories: Database, tmp_path: Path) -> None:
+    odd: Any = [(b"a view", ("1",)), 7]
+
+    async def scenario() -> None:
+        write_list(tmp_path / "state" / "hot-keys", odd)
+        async with running(stories, tmp_path, views=VIEWS, state=OFTEN) as runtime:
+            await read(runtime, "newest", range(3))
+            await listed(tmp_path, 3)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.postgres
 def test_the_list_is_bounded_and_forgets(stories: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(stories, tmp_path, views=VIEWS, state=OFTEN) as runtime:
             await read(runtime, "story", range(1, 4))
+            await listed(tmp_path, 3)
             installed = runtime.registry.views["story"].installed
             assert installed is not None
             for start in range(0, 10 * MOST_KEYS, MOST_KEYS):
                 # Keys that are not covered count, but are not listed.
                 touches = [(installed.id, (f"-{key}",), 2) for key in range(start, start + MOST_KEYS)]
                 runtime.report(Report(worker=0, touches=touches))
-            await until(lambda: read_list(tmp_path / "state" / "hot-keys-0-of-1") == [])
+            await until(lambda: read_list(tmp_path / "state" / "hot-keys") == [])
             await read(runtime, "story", range(1, 4), times=9)
             await listed(tmp_path, 3)
 
