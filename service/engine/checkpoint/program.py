@@ -16,24 +16,23 @@ from pathlib import Path
 
 import cdc
 import dataflow
-from service import leaf_store
-from service.engine import checkpoint, databases, upstream
+from service import engine, leaf_store
 
 _SUFFIXES = frozenset({".py", ".so"})
 #: Packages whose results are in rows: matches of regular expressions, decoded values.
 _DISTRIBUTIONS = ("google-re2", "psycopg", "pymysql", "mysql-replication", "kafka-python")
-#: Batch jobs, which store no state in an engine.
-_OTHERS = ("spark/",)
+#: Batch jobs, and operations of the admin port: they store no state in an engine.
+_OTHERS = ("spark/", "admin/")
 
 
 @cache
 def program_digest() -> str:
-    """Returns a digest of the interpreter's version, of all modules of the engine, the decoders, the databases'
-    lookups and the leaf store, and of the versions of the packages that compute or decode values."""
+    """Returns a digest of the interpreter's version, of all modules of the engine and its process, the decoders and
+    the leaf store, and of the versions of the packages that compute or decode values."""
     state = blake2b(sys.version.encode(), digest_size=16)
     for distribution in _DISTRIBUTIONS:
         state.update(f"{distribution} {_version(distribution)}\n".encode())
-    for package in (dataflow, cdc, leaf_store, databases, upstream, checkpoint):
+    for package in (dataflow, cdc, leaf_store, engine):
         for name, path in _modules(package.__path__):
             content = path.read_bytes()
             state.update(f"{name} {len(content)}\n".encode())
