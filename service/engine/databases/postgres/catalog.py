@@ -150,7 +150,7 @@ FROM followed w JOIN pg_catalog.pg_class c ON c.oid = w.oid
      LEFT JOIN made m ON m.whole = a.atttypid LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
 GROUP BY w.name, c.oid
 """
-#: The same of the table's schema in publication p, from PostgreSQL 15 on.
+#: Marks of the table's schema in publication p, from PostgreSQL 15 on.
 _SCHEMAS = f"""(
                      SELECT string_agg(s.xmin::text, '/' ORDER BY s.oid) FROM pg_catalog.pg_publication_namespace s
                      WHERE s.pnpubid = p.oid
