@@ -42,7 +42,7 @@ class PostgresSide:
 
     def __init__(self) -> None:
         self.server: EmbeddedPostgres = start_server()
-        self._former: list[EmbeddedPostgres] = []
+        self._other_servers: set[EmbeddedPostgres] = set()
         self.database = Database("postgres", self.server.url, self.server)
         self.news: News = PostgresNews(self.database)
         self.news.create()
@@ -64,7 +64,7 @@ class PostgresSide:
     def fail_over(self) -> None:
         """Stop it like a power failure, and have a standby take its place."""
         standby = start_standby(self.server)
-        self._former.append(self.server)
+        self._other_servers |= {self.server, standby}
         # Not before: the standby would have the setting, too.
         self.database.execute("ALTER SYSTEM SET synchronized_standby_slots = 'standby'", "SELECT pg_reload_conf()")
         standby.wait_for_slots()
@@ -115,7 +115,7 @@ class PostgresSide:
 
     def discard(self) -> None:
         """Stop it and remove it."""
-        for server in (self.server, *self._former):
+        for server in {self.server} | self._other_servers:
             discard_server(server)
 
 

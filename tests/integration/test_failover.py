@@ -1,6 +1,7 @@
 """A standby is promoted (PostgreSQL 17 and later): the stream goes on from its slot there, and nothing is evicted."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,19 +43,18 @@ class Pair:
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    server = start_server()
-    primary = Database("postgres", server.url, server)
-    primary.require(17, "failover slots")
-    standby = start_standby(server)
-    try:
+    with ExitStack() as stack:
+        server = start_server()
+        stack.callback(discard_server, server)
+        primary = Database("postgres", server.url, server)
+        primary.require(17, "failover slots")
+        standby = start_standby(server)
+        stack.callback(discard_server, standby)
         # The stream does not get ahead of the standby.
         primary.execute("ALTER SYSTEM SET synchronized_standby_slots = 'standby'", "SELECT pg_reload_conf()")
         hosts = f"127.0.0.1:{server.port},127.0.0.1:{standby.port}"
         url = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
         yield Pair(primary, standby, Database("postgres", url, standby))
-    finally:
-        discard_server(standby)
-        discard_server(server)
 
 
 def test_a_standby_is_promoted_under_writes(pair: Pair, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_promoted_standby_that_lacks_transactions(pair: Pair, tmp_path: Path) 
         pair.standby.start()
         pair.standby.promote()
         # Until a new stream begins, hits are of the old one.
-        until(lambda: service.stats()["counters"]["streams"] == 2)
+        until(lambda: service.stats()["counters"]["streams"] >= 2)
         assert "the server has lost transactions" in service.log.read_text()
         assert ("of the old server",) not in database.query("SELECT title FROM stories")
         warm(service)
@@ -145,6 +145,6 @@ def test_the_old_primary_lives_on(pair: Pair, tmp_path: Path) -> None:
             old.execute("UPDATE stories SET title = 'of the old server'")
             new.execute("UPDATE stories SET title = 'of the new server'")
             old.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'upquery'")
-            until(lambda: resumptions(service) == 1)
+            until(lambda: resumptions(service) >= 1)
             compare(service, new)
             assert service.stats()["counters"]["streams"] == 1

@@ -186,7 +186,8 @@ def test_the_server_fails_while_it_is_stopped(warm: WarmService, fail: Callable[
     database.execute("SET synchronous_commit = off; UPDATE stories SET title = 'undone', author = 0")
     fail(database)
     undone = ("undone",) not in database.query("SELECT title FROM stories")
-    assert undone == (fail is not restart)
+    # The server may have written it of its own accord before it failed.
+    assert not (undone and fail is restart)
     write(warm)
     assert restarts_warm(warm)
 
@@ -255,9 +256,9 @@ def test_a_commit_that_no_snapshot_sees(own: Database, tmp_path: Path) -> None:
     restart could miss it, so the cache begins empty."""
     with empty_database(own.server) as database, filled(database, tmp_path) as warm:
         database.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+        writer = threading.Thread(target=database.execute, args=("UPDATE stories SET title = 'hidden'",))
+        writer.start()
         try:
-            writer = threading.Thread(target=database.execute, args=("UPDATE stories SET title = 'hidden'",))
-            writer.start()
             until(lambda: warm.running.rows("story", key=1)[0]["title"] == "hidden")
             assert database.query("SELECT title FROM stories WHERE id = 2") == [("title 2",)]
             warm.running.stop()
@@ -266,7 +267,7 @@ def test_a_commit_that_no_snapshot_sees(own: Database, tmp_path: Path) -> None:
             assert slots(warm) == []
         finally:
             database.execute("ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()")
-        writer.join()
+            writer.join()
         assert not restarts_warm(warm)
 
 
@@ -295,8 +296,8 @@ def test_the_publication_omits_operations_for_a_while(warm: WarmService) -> None
         "UPDATE stories SET title = 'unpublished'",
         "ALTER PUBLICATION upquery SET (publish = 'insert, update, delete, truncate')",
     )
-    restarts_warm(warm)
-    assert warm.log().count("changed_tables") > 0
+    assert restarts_warm(warm)
+    assert '"changed_tables": []' not in warm.log()
 
 
 def test_a_schema_leaves_the_publication_for_a_while(own: Database, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cdc.postgres.slot import slot_name
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import upquery
+from tests.fixtures.service import until, upquery
 
 pytestmark = pytest.mark.postgres
 
@@ -55,8 +55,7 @@ def test_a_slot_in_use_is_refused(config: str, database: Database) -> None:
             b"START_REPLICATION SLOT upquery_one LOGICAL 0/0 (proto_version '1', publication_names 'x')"
         )
         user.pgconn.flush()
-        while not database.query("SELECT FROM pg_replication_slots WHERE slot_name = 'upquery_one' AND active"):
-            pass
+        until(lambda: database.query("SELECT FROM pg_replication_slots WHERE slot_name = 'upquery_one' AND active"))
         refused = upquery("slots", "drop", "upquery_two", "upquery_one", "--config", config)
         assert refused.returncode == 1
         assert "upquery_one is in use by a running service" in refused.stderr
@@ -76,8 +75,7 @@ def test_slots_of_removed_services(config: str, database: Database, tmp_path: Pa
             f"START_REPLICATION SLOT {name} LOGICAL 0/0 (proto_version '1', publication_names 'x')".encode()
         )
         user.pgconn.flush()
-        while not database.query("SELECT FROM pg_replication_slots WHERE slot_name = %s AND active", name):
-            pass
+        until(lambda: database.query("SELECT FROM pg_replication_slots WHERE slot_name = %s AND active", name))
         refused = upquery("slots", "drop", "--host", "pod-1", "--wait", "0.5", "--config", config)
         assert refused.returncode == 1
         assert "still in use" in refused.stderr
