@@ -18,7 +18,7 @@ KEY = ("7",)
 
 
 def answered(site: Site, effects: list[Effect]) -> list[Effect]:
-    """What comes of the answers to all lookups among the effects."""
+    """Answers all lookups among the effects; returns what comes of that."""
     lookups = [effect for effect in effects if isinstance(effect, Lookup)]
     assert lookups
     done = [LookupDone(each.id, rows_of(each), Now(), site.engine.applied) for each in lookups]
