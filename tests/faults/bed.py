@@ -27,7 +27,7 @@ from tests.integration.news_workload import VIEWS
 
 WORKERS = 2
 SILENCE_S, STATEMENT_S = 3.0, 5.0
-#: As in production, keys that were read are filled again by the next session; of a list that is never old.
+#: Seconds between two lists of hot keys: so short that no list is old.
 HOT_KEYS_S = 0.5
 PROBED = {name: f"SELECT id, n FROM {name} WHERE id = :id" for name in ROWS}
 #: How long a probe waits for its answer.

@@ -10,21 +10,12 @@ import pytest
 from tests.fixtures.postgres import Database, Standby, discard_server, start_server, start_standby
 from tests.fixtures.proxy import running_proxy
 from tests.fixtures.service import running_service, until
-from tests.integration.test_resumed_streams import KEYS, VIEWS, compare, resumptions, warm, writing
+from tests.integration.breaking_postgres import TABLES, VIEWS, compare, resumptions, warm, writing
 from tests.integration.warm import filled_service
 
 pytestmark = pytest.mark.postgres
 
 VERSION = "Upquery-Version"
-
-TABLES = (
-    "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
-    "CREATE TABLE votes (id serial PRIMARY KEY, story int NOT NULL)",
-    "ALTER TABLE stories REPLICA IDENTITY FULL",
-    "ALTER TABLE votes REPLICA IDENTITY FULL",
-    f"INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, {KEYS[-1]}) i",
-    f"INSERT INTO votes (story) SELECT 1 + i % {KEYS[-1]} FROM generate_series(1, 200) i",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +87,7 @@ def test_two_engines_go_on(pair: Pair, tmp_path: Path) -> None:
 
 
 def test_a_restart_across_the_promotion_is_warm(pair: Pair, tmp_path: Path) -> None:
-    for service in filled_service(pair.database, tmp_path):
+    with filled_service(pair.database, tmp_path) as service:
         pair.standby.wait_for_slots()
         service.running.stop()
         pair.standby.wait_for_slots()

@@ -30,7 +30,8 @@ def site(request: pytest.FixtureRequest) -> tuple[WarmDatabase, int]:
 @pytest.fixture
 def warm(site: tuple[WarmDatabase, int], tmp_path: Path) -> Iterator[WarmService]:
     database, engines = site
-    yield from filled_service(database, tmp_path, engines=engines)
+    with filled_service(database, tmp_path, engines=engines) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +44,11 @@ def own_server() -> Iterator[MariaDbServer]:
 
 @pytest.fixture(params=[1, 2], ids=["one engine", "two engines"])
 def of_own_server(request: pytest.FixtureRequest, own_server: MariaDbServer, tmp_path: Path) -> Iterator[WarmService]:
-    with empty_mariadb(own_server) as database:
-        yield from filled_service(database, tmp_path, engines=request.param)
+    with (
+        empty_mariadb(own_server) as database,
+        filled_service(database, tmp_path, engines=request.param) as service,
+    ):
+        yield service
 
 
 def test_a_restart_is_warm(warm: WarmService) -> None:
@@ -93,7 +97,7 @@ def test_other_engines(warm: WarmService) -> None:
 @pytest.mark.mariadb
 def test_an_engine_has_no_checkpoint(mariadb: MariaDatabase, tmp_path: Path) -> None:
     """The others' keys are there, also if writers go on: the stream begins at the earliest place."""
-    for warm in filled_service(mariadb, tmp_path, engines=2):
+    with filled_service(mariadb, tmp_path, engines=2) as warm:
         with warm.writing():
             warm.running.stop()
             warm.checkpoints[0].unlink()
@@ -117,7 +121,7 @@ def test_other_views(warm: WarmService) -> None:
 @pytest.mark.postgres
 def test_several_engines_over_postgres_begin_empty(database: Database, tmp_path: Path) -> None:
     """Neither a file is left, nor a slot."""
-    for warm in filled_service(database, tmp_path, engines=2):
+    with filled_service(database, tmp_path, engines=2) as warm:
         warm.running.stop()
         assert warm.checkpoints == []
         assert database.query("SELECT FROM pg_replication_slots WHERE database = current_database()") == []
@@ -136,10 +140,7 @@ def test_tables_are_altered_while_it_is_stopped(site: tuple[WarmDatabase, int], 
         for table in tables
         for form in (0, 1)
     }
-    service = WarmService(tmp_path, database, altered, engines=engines)
-    try:
-        service.running.start()
-        service.fill()
+    with filled_service(database, tmp_path, altered, engines=engines) as service:
         service.running.stop()
         for table, statements in zip(tables, dialect.alterations, strict=True):
             change = f"UPDATE {table} SET score = score + 1 WHERE id < 4"
@@ -147,8 +148,6 @@ def test_tables_are_altered_while_it_is_stopped(site: tuple[WarmDatabase, int], 
         service.restart()
         assert service.hit_rate(*dialect.views, f"{tables[-1]}_0", f"{tables[-1]}_1") == 1.0, service.log()
         service.compare()
-    finally:
-        service.running.discard()
 
 
 @pytest.mark.mariadb

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from tests.fixtures.postgres import Database, discard_server, empty_database, start_server
 from tests.fixtures.service import PATIENT, alive, until, upquery
+from tests.integration.breaking_postgres import FLUSHES_SELDOM, crash, restart
 from tests.integration.warm import WarmService, filled_service
 
 pytestmark = pytest.mark.postgres
@@ -23,7 +25,7 @@ SLOTS = "SELECT slot_name, active FROM pg_replication_slots"
 @pytest.fixture(scope="module")
 def own() -> Iterator[Database]:
     """A server that can be crashed. It loses what it has not flushed, which it does seldom."""
-    server = start_server({"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "bgwriter_lru_maxpages": "0"})
+    server = start_server(FLUSHES_SELDOM)
     try:
         yield Database("postgres", server.url, server)
     finally:
@@ -32,8 +34,8 @@ def own() -> Iterator[Database]:
 
 @pytest.fixture
 def warm(own: Database, tmp_path: Path) -> Iterator[WarmService]:
-    with empty_database(own.server) as database:
-        yield from filled_service(database, tmp_path)
+    with empty_database(own.server) as database, filled_service(database, tmp_path) as service:
+        yield service
 
 
 def slots(service: WarmService) -> list[tuple[str, bool]]:
@@ -70,11 +72,11 @@ def test_the_slot_is_left_while_it_is_stopped(warm: WarmService) -> None:
 
 
 def test_a_service_that_is_not_persistent_leaves_nothing(own: Database, tmp_path: Path) -> None:
-    with empty_database(own.server) as database:
-        for service in filled_service(database, tmp_path, {"state": {}}):
-            service.running.stop()
-            assert slots(service) == []
-            assert service.checkpoints == []
+    settings: dict[str, dict[str, Any]] = {"state": {}}
+    with empty_database(own.server) as database, filled_service(database, tmp_path, settings=settings) as service:
+        service.running.stop()
+        assert slots(service) == []
+        assert service.checkpoints == []
 
 
 def test_a_slot_that_is_not_used_any_more_is_dropped(warm: WarmService) -> None:
@@ -147,16 +149,6 @@ def test_a_slot_that_lacks_something(warm: WarmService, happens: Callable[[WarmS
     finally:
         warm.database.execute("ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()")
     assert why in warm.log()
-
-
-def restart(database: Database) -> None:
-    database.server.stop("fast")
-    database.server.start()
-
-
-def crash(database: Database) -> None:
-    database.server.stop("immediate")
-    database.server.start()
 
 
 def kill(database: Database) -> None:
@@ -254,26 +246,32 @@ def test_a_table_that_is_followed_anew_waits_for_open_transactions(warm: WarmSer
 def test_a_commit_that_no_snapshot_sees(own: Database, tmp_path: Path) -> None:
     """A commit waits for a standby that does not exist: it is in the log, and applied, and not visible. Lookups after a
     restart could miss it, so the cache begins empty."""
-    with empty_database(own.server) as database, filled(database, tmp_path) as warm:
+    with empty_database(own.server) as database, filled_service(database, tmp_path) as warm:
         database.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-        writer = threading.Thread(target=database.execute, args=("UPDATE stories SET title = 'hidden'",))
+        ended = threading.Event()
+
+        def write_until_one_waits() -> None:
+            # The server takes the setting over a moment later.
+            while not ended.is_set():
+                database.execute("UPDATE stories SET title = title || '.'")
+
+        writer = threading.Thread(target=write_until_one_waits)
         writer.start()
         try:
-            until(lambda: warm.running.rows("story", key=1)[0]["title"] == "hidden")
-            assert database.query("SELECT title FROM stories WHERE id = 2") == [("title 2",)]
+            until(lambda: database.query("SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
+            ended.set()
+            ((visible,),) = database.query("SELECT title FROM stories WHERE id = 1")
+            until(lambda: warm.running.rows("story", key=1)[0]["title"] == f"{visible}.")
+            assert database.query("SELECT title FROM stories WHERE id = 1") == [(visible,)]
             warm.running.stop()
             assert warm.checkpoints == []
             assert "commits wait for a standby" in warm.log()
             assert slots(warm) == []
         finally:
+            ended.set()
             database.execute("ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()")
             writer.join()
         assert not restarts_warm(warm)
-
-
-@contextmanager
-def filled(database: Database, directory: Path) -> Iterator[WarmService]:
-    yield from filled_service(database, directory)
 
 
 def test_the_publication_is_made_anew(warm: WarmService) -> None:
@@ -304,7 +302,7 @@ def test_a_schema_leaves_the_publication_for_a_while(own: Database, tmp_path: Pa
     own.require(15, "publication of schemas")
     with empty_database(own.server) as database:
         database.execute("CREATE PUBLICATION upquery FOR TABLES IN SCHEMA public")
-        with filled(database, tmp_path) as warm:
+        with filled_service(database, tmp_path) as warm:
             warm.running.stop()
             database.execute(
                 "ALTER PUBLICATION upquery DROP TABLES IN SCHEMA public",
@@ -323,12 +321,8 @@ def test_a_partition_is_detached_for_a_while(own: Database, tmp_path: Path) -> N
             "CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2)",
             "INSERT INTO parted SELECT i, 1 + i % 2, i FROM generate_series(1, 20) i",
         )
-        service = WarmService(
-            tmp_path, database, {"parts": ("SELECT id, n FROM parted WHERE part = :key", range(1, 3))}
-        )
-        try:
-            service.running.start()
-            service.fill()
+        views = {"parts": ("SELECT id, n FROM parted WHERE part = :key", range(1, 3))}
+        with filled_service(database, tmp_path, views) as service:
             service.running.stop()
             database.execute(
                 "ALTER TABLE parted DETACH PARTITION parted_2",
@@ -336,8 +330,6 @@ def test_a_partition_is_detached_for_a_while(own: Database, tmp_path: Path) -> N
                 "ALTER TABLE parted ATTACH PARTITION parted_2 FOR VALUES IN (2)",
             )
             assert restarts_warm(service)
-        finally:
-            service.running.discard()
 
 
 def test_tables_that_were_rewritten_before(warm: WarmService) -> None:
@@ -378,7 +370,7 @@ def test_an_older_copy_of_the_server(tmp_path: Path) -> None:
     database = Database("postgres", server.url, server)
     data, copy = server.log.parent / "data", server.log.parent / "copy"
     try:
-        with filled(database, tmp_path) as warm:
+        with filled_service(database, tmp_path) as warm:
             server.stop("fast")
             shutil.copytree(data, copy, symlinks=True)
             _own_as(data, copy)
@@ -405,7 +397,7 @@ def test_an_older_copy_of_the_server(tmp_path: Path) -> None:
 
 
 def _own_as(original: Path, copy: Path) -> None:
-    """Gives a copy the modes and the owner of the original."""
+    """Gives a copy the owner of the original."""
     if os.geteuid() == 0:
         owner = original.stat()
         for path in (copy, *copy.rglob("*")):
@@ -425,16 +417,14 @@ def test_a_role_without_the_right_to_write_messages(own: Database, tmp_path: Pat
             else "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text) FROM PUBLIC",
         )
         url = {"upstream": {"url": database.url.replace("postgres@", "app@")}}
-        service = WarmService(tmp_path, database, settings=url)
         try:
-            service.running.start()
-            with service.writing() as written:
-                until(lambda: written() > 50)
-                service.running.stop()
-            assert service.checkpoints, service.log()
-            assert restarts_warm(service)
+            with filled_service(database, tmp_path, settings=url) as service:
+                with service.writing() as written:
+                    until(lambda: written() > 50)
+                    service.running.stop()
+                assert service.checkpoints, service.log()
+                assert restarts_warm(service)
         finally:
-            service.running.discard()
             database.execute("DROP OWNED BY app", "DROP ROLE app")
 
 

@@ -273,14 +273,16 @@ class WarmService:
         )
 
 
+@contextmanager
 def filled_service(
     database: WarmDatabase,
     directory: Path,
+    views: Views | None = None,
     settings: Mapping[str, dict[str, Any]] | None = None,
     engines: int = 1,
 ) -> Iterator[WarmService]:
-    """Yields a service that runs and has every key in memory."""
-    service = WarmService(directory, database, settings=settings, engines=engines)
+    """A service that runs and has every key in memory. `views`: beside those of the dialect."""
+    service = WarmService(directory, database, views, settings, engines)
     try:
         service.running.start()
         service.fill()
