@@ -37,7 +37,7 @@ def texts_bytes(row: Row) -> int:
 
 
 def keys_bytes(keys: Sequence[Row]) -> int:
-    """The texts of keys of one width."""
+    """Bytes of the texts of keys of one width."""
     width = len(keys[0]) if keys else 0
     return sum(map(getsizeof, chain.from_iterable(keys))) + _TEXT_ROUNDING * width * len(keys)
 

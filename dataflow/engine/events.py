@@ -164,7 +164,7 @@ class Ahead:
 
 #: Of a key's rows: all (None), those of an interval, or so many from a place on.
 Extent = Interval | Ahead | None
-#: Of a view, a key and how much of it.
+#: A view, a key of it, and the extent that is read.
 Wanted = tuple[ViewId, Key, Extent]
 
 

@@ -322,7 +322,7 @@ class InnerNode(Stored):
 
     @abstractmethod
     def _forget(self, cover: Cover, key: Key) -> None:
-        """Does as `forget`."""
+        """Makes `key` a hole; `forget` has counted that."""
 
     def clear(self) -> None:
         """Makes every key a hole, also when a change was applied half-way."""

@@ -150,6 +150,7 @@ class Ranking:
     def restored(self, views: Iterable[Ranked]) -> None:
         """All keys of these views, of all there are, have been restored; those without a standing get one."""
         views = [view for view in views if not view.full]
+        # Nothing else is ranked yet.
         if sum(len(view.coverage) for view in views) == len(self._policy):
             return
         for view in views:

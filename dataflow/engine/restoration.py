@@ -3,10 +3,11 @@
 Views are planned and installed anew. A node takes the state of the node with its digest, as far as this engine
 covers keys in the same way, and as far as what the keys' routes read has been restored (invariant I3: parents come
 before children). Everything else stays a hole. That need not be looked at key by key where the routes are those of the
-other engine and all nodes that they read are *whole*: they cover all that they covered there.
+other engine and all nodes that they read are *whole*: they cover all that they covered there, in the coverages that
+both have.
 
-*Invariants*: a node with a chunk that is missing or damaged, or with a group that does not give the row that it had, is
-empty afterwards.
+*Invariants*: no other event comes between the chunks, so a node that is whole stays so. A node with a chunk that is
+missing or damaged, or with a group that does not give the row that it had, is empty afterwards.
 
 Not here: whether the stream continues at the chunks' position.
 """

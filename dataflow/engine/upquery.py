@@ -2,8 +2,8 @@
 
 A *demand* (a read, a pin, a full view's load) wants keys of leaves covered, or parts of them. It is tried
 synchronously: a route is walked over what is covered, and whatever is not becomes a flight, as many as can be known in
-this round. When its flights have landed it is tried again. All keys of a route are filled within one step, so they are
-at one position.
+this round. When its flights have landed it is tried again, and routes go on where they met holes (`walks`). All keys of
+a route are filled within one step, so they are at one position.
 
 *Invariants*: a filled key's rows are exact at the applied position; every key that its route read is covered (I3).
 

@@ -31,7 +31,7 @@ BENCHES: dict[str, Bench] = {
     "reads-under-writes": reads_under_writes.run,
     "installs": installs.run,
 }
-#: Without a site.
+#: Benchmarks that need no site: description and function.
 ALONE: dict[str, tuple[str, Callable[[tuple[int, int] | None], list[Result]]]] = {
     "engine": ("the vote dataflow by itself", engine_rate.run),
     "restart": ("a checkpoint, written and restored", restart.run),

@@ -18,7 +18,7 @@ def run(cores: tuple[int, int] | None) -> list[Result]:
         Figure(BENCH, "restoring 1 GiB of state, CPU", restored, "s", 10, more_is_better=False, detail=state),
         Figure(
             BENCH,
-            "the same, against unpacking the file",
+            "restoring, against unpacking the file",
             ratio,
             "x",
             detail="the peer reads, checks and unpacks all frames, and stores nothing",

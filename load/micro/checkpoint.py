@@ -137,7 +137,7 @@ def _rows(table: str, column: int, number: int) -> Iterator[Row]:
 
 
 def write(filled: Filled, path: Path) -> None:
-    """Write a checkpoint."""
+    """Write the state of a filled engine and leaf store to a file."""
     with path.open("wb") as file:
         assert asyncio.run(write_state(file, filled.header, filled.engine, filled.leaf, 3600))
 

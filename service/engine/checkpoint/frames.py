@@ -50,12 +50,12 @@ def write_frame(file: BinaryIO, kind: FrameKind, body: bytes) -> None:
 
 
 def write_magic(file: BinaryIO) -> None:
-    """Begin a file."""
+    """Write the first bytes of a file: what it is, and its format."""
     file.write(MAGIC + _VERSION.pack(FORMAT))
 
 
 def _read_magic(file: BinaryIO) -> None:
-    """Raises `UnknownFormatError`."""
+    """Check the first bytes of a file. Raises `UnknownFormatError`."""
     magic, version = file.read(len(MAGIC)), file.read(_VERSION.size)
     if magic != MAGIC or len(version) < _VERSION.size:
         raise UnknownFormatError("It is no checkpoint.")

@@ -232,7 +232,7 @@ class _Watch:
 
 
 async def _flush(pgconn: PGconn) -> None:
-    """Sends queued commands."""
+    """Sends what libpq has queued, and reads what arrives meanwhile, so that neither side waits for the other."""
     while pgconn.flush():
         await _ready(pgconn, to_write=True)
         pgconn.consume_input()

@@ -43,7 +43,7 @@ def written() -> bytes:
 
 
 def contents(content: bytes) -> list[Any]:
-    """Return the frames of a checkpoint as plain values, without digests of plans: those are another matter."""
+    """Return the frames of a checkpoint as plain values, without digests, which change with plans only."""
     return [(kind.name, _value(kind, body or b"")) for kind, body in read_frames(BytesIO(content))]
 
 
