@@ -204,6 +204,5 @@ class Pod:
     def discard(self) -> None:
         """Ends it, and removes what it left."""
         if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(LIMIT_S)
+            self.kill()
         shutil.rmtree(self.root, ignore_errors=True)
