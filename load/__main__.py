@@ -23,6 +23,7 @@ EXPERIMENTS = {
     "vote": "load.experiments.vote",
     "peers": "load.experiments.peers",
     "lobsters": "load.experiments.lobsters",
+    "breaks": "load.experiments.breaks",
     "memory": "load.experiments.memory",
     "writes": "load.experiments.writes",
     "soak": "load.experiments.soak",

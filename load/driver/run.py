@@ -4,7 +4,8 @@
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -47,11 +48,13 @@ def run_load(
     processes: int | None = None,
     timeout_s: float = 30.0,
     seed: int = 1,
+    during: Callable[[], None] | None = None,
 ) -> RunOutcome:
     """Visit `side` at `rate` visits a second for `seconds`, after `warm_s` that do not count.
 
-    At most `outstanding` visits are under way. `processes` send them; by default, one a client core.
-    Raises `GeneratorError`.
+    At most `outstanding` visits are under way. `processes` send them; by default, one a client core. `during` is called
+    in a thread when measuring begins, and must have ended when the run ends. Raises `GeneratorError`, and what `during`
+    raises.
     """
     count = processes or len(conditions.client_cores or (0,))
     jobs = [
@@ -85,7 +88,8 @@ def run_load(
             ledger = _Ledger(side.name, rate, seconds, begin, watch, tell, count)
             _listen_until(pipes, ledger, begin)
             watch.begin()
-            _listen_until(pipes, ledger, begin + seconds + DRAIN_S + _PATIENCE_S)
+            with _beside(during):
+                _listen_until(pipes, ledger, begin + seconds + DRAIN_S + _PATIENCE_S)
             if pipes:
                 raise GeneratorError("a generator process did not end in time")
         return ledger.outcome()
@@ -103,6 +107,18 @@ def _on_cores(cores: tuple[int, ...] | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def _beside(work: Callable[[], None] | None) -> Iterator[None]:
+    """A thread for the length of the block, which waits for it."""
+    if work is None:
+        yield
+        return
+    with ThreadPoolExecutor(1) as thread:
+        working = thread.submit(work)
+        yield
+        working.result()
 
 
 @contextmanager

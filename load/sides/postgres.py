@@ -7,7 +7,7 @@ workers, because the servers share one core. JIT compilation is off: it costs sh
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,12 +36,15 @@ SETTINGS = {
 
 
 @contextmanager
-def running_upstream(site: SiteDefinition, load: Callable[[str], None]) -> Iterator[UpstreamDatabase]:
-    """A server with the site's schema, and the rows that `load` (given its URL) writes; gone at the end."""
+def running_upstream(
+    site: SiteDefinition, load: Callable[[str], None], settings: Mapping[str, str] | None = None
+) -> Iterator[UpstreamDatabase]:
+    """A server with the site's schema, and the rows that `load` (given its URL) writes; gone at the end. `settings`:
+    more than the usual ones."""
     directory = Path(tempfile.mkdtemp(prefix="upquery-load-"))
     # mkdtemp's directory is private; it is ours alone, so the server's account may pass through.
     directory.chmod(0o711)
-    server = EmbeddedPostgres(directory / "server", SETTINGS)
+    server = EmbeddedPostgres(directory / "server", {**SETTINGS, **(settings or {})})
     try:
         server.start()
         execute(server.url, site.schema_sql)

@@ -1,7 +1,7 @@
 """Upquery in its usual configuration, with the application in front of the database that takes the site's writes."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,20 +36,28 @@ def upquery(
             service = running_service(Path(directory) / "upquery.toml", joined(usual, sections or {}))
             with together(running_writes(upstream, site), service) as (application, served):
                 AdminClient(served.admin).install(site, full=full)
-                yield _side(title, upstream, application, served, Path(run))
+                yield side_of(title, upstream, application, lambda: processes.family(served.pid), served, Path(run))
 
     return start
 
 
-def _side(title: str, upstream: UpstreamDatabase, application: Application | None, served: Served, run: Path) -> Side:
+def side_of(
+    title: str,
+    upstream: UpstreamDatabase,
+    application: Application | None,
+    pids: Callable[[], list[int]],
+    served: Served,
+    run: Path,
+) -> Side:
+    """A service as a side. *pids*: its processes of the moment; *run*: its leaf store's directory."""
     admin = AdminClient(served.admin)
     applications = [] if application is None else [application.pid]
     return Side(
         name=title,
         reads_url=served.http,
         writes_url=served.http if application is None else application.url,
-        pids=lambda: [*processes.family(served.pid), *applications, *upstream.pids()],
-        resident_bytes=lambda: processes.resident_bytes(processes.family(served.pid)) + processes.stored_bytes(run),
+        pids=lambda: [*pids(), *applications, *upstream.pids()],
+        resident_bytes=lambda: processes.resident_bytes(pids()) + processes.stored_bytes(run),
         state_bytes=admin.state_bytes,
         flush=admin.evict_all,
         admin_url=served.admin,
