@@ -18,23 +18,25 @@ Not here: filling with low priority (`service.engine.reads.prewarm`), rows acros
 
 import asyncio
 import marshal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from dataflow.engine.chunks import bounds_of, interval_of
+from dataflow.engine.engine import Engine
 from dataflow.engine.events import Wanted
 from dataflow.engine.graph import Graph
 from dataflow.engine.leaf import Leaf
 from dataflow.engine.ranking import LeafKey
 from dataflow.engine.state_digests import StateDigests
 from dataflow.plan.parts import WHOLE
-from dataflow.types import Key, ViewId
+from dataflow.types import Key
 from service.engine.checkpoint.frames import FrameKind, read_frames, write_frame, write_magic
 from service.engine.checkpoint.store import open_private
 from service.engine.loop.dispatcher import Dispatcher
@@ -43,9 +45,13 @@ from service.protocol.engine_requests import Touch
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 #: Keys of a list, and of a frame of its file.
 MOST_KEYS = 10_000
 _FRAME_KEYS = 256
+#: Keys between two turns of the event loop: about half a millisecond.
+_SLICE = 400
 #: Counts of reads shrink to this share with each list: keys that are not read any more leave it.
 _FADING = 0.9
 #: Keys counted between two lists.
@@ -74,9 +80,10 @@ class HotKeys:
         leaves = {} if engine is None else engine.graph.leaves
         for view, key, times in touches:
             if view in leaves and not leaves[view].full:
-                counts[view, key] = counts.get((view, key), 0.0) + times
-        if len(counts) > _MOST_COUNTED:
-            self._counts = dict(self._hottest())
+                before = counts.get((view, key), 0.0)
+                # Further keys are counted once the next list has left few.
+                if before or len(counts) < _MOST_COUNTED:
+                    counts[view, key] = before + times
 
     async def keep(self) -> None:
         """Fills the keys of the last list, then writes a list whenever some time has passed; until cancelled."""
@@ -89,15 +96,24 @@ class HotKeys:
         while True:
             await asyncio.sleep(self._every_s)
             engine = self._dispatcher.engine
-            if engine is None or not self._counts:
-                continue
-            self._counts = {item: times * _FADING for item, times in self._hottest()}
-            # The first read of a key is a miss, which is not counted.
-            items = islice(dict.fromkeys(chain(self._counts, islice(engine.ranked(), MOST_KEYS))), MOST_KEYS)
-            await asyncio.to_thread(write_list, self._path, list(_named(engine.graph, items)))
+            if engine is not None and self._counts:
+                await self._write(engine)
 
-    def _hottest(self) -> list[tuple[LeafKey, float]]:
-        return sorted(self._counts.items(), key=itemgetter(1), reverse=True)[:MOST_KEYS]
+    async def _write(self, engine: Engine) -> None:
+        """Writes a list. The event loop has a turn after each few hundred keys."""
+        counts, self._counts = self._counts, {}
+        hottest = await _hottest(counts)
+        async for some in _slices(hottest):
+            for item, times in some:
+                self._counts[item] = self._counts.get(item, 0.0) + times * _FADING
+        # The first read of a key is a miss, which is not counted.
+        others = list(islice(engine.ranked(), MOST_KEYS - len(hottest)))
+        items = dict.fromkeys(chain((item for item, _ in hottest), others))
+        names = _Names(engine.graph)
+        named: list[HotKey] = []
+        async for slice_ in _slices(items):
+            named += names.of(slice_)
+        await asyncio.to_thread(write_list, self._path, named)
 
     async def _fill(self, keys: Sequence[HotKey]) -> bool:
         """Returns False if it failed and is to be tried again."""
@@ -112,18 +128,42 @@ class HotKeys:
         return await self._prewarm.cover(wanted)
 
 
-def _named(graph: Graph, items: Iterable[LeafKey]) -> Iterator[HotKey]:
-    """Yields those keys that are covered, as another engine can find them."""
-    digests = StateDigests(graph)
-    known: dict[ViewId, bytes | None] = {}
-    for view, key in items:
-        leaf = graph.leaves.get(view)
-        if leaf is None or leaf.full or key not in leaf.coverage:
-            continue
-        digest = known[view] if view in known else known.setdefault(view, digests.of(leaf))
-        if digest is not None:
-            first = leaf.coverage.covered(key)[0]
-            yield digest, key, None if first == WHOLE else bounds_of(first)
+async def _slices(items: Iterable[T]) -> AsyncIterator[list[T]]:
+    """Yields the items a few at a time, with a turn of the event loop after each slice."""
+    rest = iter(items)
+    while some := list(islice(rest, _SLICE)):
+        yield some
+        await asyncio.sleep(0)
+
+
+async def _hottest(counts: Mapping[LeafKey, float]) -> list[tuple[LeafKey, float]]:
+    """Returns the keys of a list, hottest first: sorting slices and merging them holds up the event loop less."""
+    count = itemgetter(1)
+    ordered = [sorted(some, key=count, reverse=True) async for some in _slices(counts.items())]
+    merged = islice(merge(*ordered, key=count, reverse=True), MOST_KEYS)
+    return [item async for some in _slices(merged) for item in some]
+
+
+class _Names:
+    """Keys of an engine as another one can find them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._digests = StateDigests(graph)
+        self._known: dict[Leaf, bytes | None] = {}
+
+    def of(self, items: Iterable[LeafKey]) -> Iterator[HotKey]:
+        """Yields those that are covered."""
+        for view, key in items:
+            leaf = self._graph.leaves.get(view)
+            if leaf is None or leaf.full or key not in leaf.coverage:
+                continue
+            if leaf not in self._known:
+                self._known[leaf] = self._digests.of(leaf)
+            digest = self._known[leaf]
+            if digest is not None:
+                first = leaf.coverage.covered(key)[0]
+                yield digest, key, None if first == WHOLE else bounds_of(first)
 
 
 def _wanted(graph: Graph, keys: Iterable[HotKey]) -> Iterator[Wanted]:
