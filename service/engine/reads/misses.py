@@ -123,7 +123,8 @@ class Misses:
                 await self._room()
             if not self._dispatcher.running:
                 return await self._without_stream(items)
-            views = [self.readable(item) for item in items]
+            # A read of several views needs all of them in the engine.
+            views = [self.readable(item, rebuilt=len(items) == 1) for item in items]
             statuses = [view.status for view in views]
             try:
                 bypasses = self._bypasses_engine(views)
@@ -303,9 +304,9 @@ class Misses:
                 keys.append((view, (None,), None))
         return tuple(keys)
 
-    def readable(self, item: ReadItem, *, building: bool = False) -> InstalledView:
-        """Returns the installation that answers a read; with `building`, also one that is still loading. Raises
-        `ApiError`."""
+    def readable(self, item: ReadItem, *, building: bool = False, rebuilt: bool = False) -> InstalledView:
+        """Returns the installation that answers a read; with `building`, also one that is still loading, with `rebuilt`
+        one that is loaded again. Raises `ApiError`."""
         name = item.view
         registered = self._registry.views.get(name)
         if registered is None:
@@ -316,7 +317,7 @@ class Misses:
         if installed.status is Status.ELSEWHERE:
             detail = f"View {name!r} is fully materialized by another shard."
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
-        building = building or installed.definition.options.forwards
+        building = building or installed.definition.options.forwards or (rebuilt and installed.rebuilt)
         if installed.status is Status.BUILDING and not building:
             progress = installed.reason
             detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."

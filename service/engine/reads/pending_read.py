@@ -38,5 +38,5 @@ class PendingRead:
 
     @property
     def forwards(self) -> bool:
-        """True if all views of the read are configured to forward misses."""
-        return all(view.definition.options.forwards for view in self.views)
+        """True if misses of all views of the read fall back to the upstream."""
+        return all(view.forwards for view in self.views)

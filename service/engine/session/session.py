@@ -280,7 +280,7 @@ class Session:
             for registered in list(installer.registry.views.values()):
                 plan = plans.get(registered.definition.name)
                 if plan is not None:
-                    installer.install(registered.definition, plan)
+                    installer.install(registered.definition, plan, again=True)
                 else:
                     installer.entomb(registered, registered.reason or "The view cannot be planned.")
         parts.gtids.started(started.gtids)

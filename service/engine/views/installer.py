@@ -159,9 +159,9 @@ class Installer:
             return False
         return Explanation(plan.view, catalog, whole=plan.whole).materialization == "full"
 
-    def install(self, definition: Definition, plan: ViewPlan) -> InstalledView:
+    def install(self, definition: Definition, plan: ViewPlan, *, again: bool = False) -> InstalledView:
         """Installs a plan in the engine, beside the current installation of the name if that answers reads, be it by
-        the upstream."""
+        the upstream. `again`: a session begins, without the state of the one before."""
         registered = self.registry.views.setdefault(definition.name, RegisteredView(definition))
         registered.definition = definition
         self.uninstall(registered.replacement)
@@ -172,6 +172,7 @@ class Installer:
         old = registered.installed
         beside = old is not None and (not old.tombstone or old.status is Status.OUTDATED)
         self._register(installation, listed=old is None)
+        installation.rebuilt = again and not self.leaf.info(installation.id).parameters
         self._succeed(old, installation)
         if beside:
             registered.replacement = installation

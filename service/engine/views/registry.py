@@ -199,6 +199,13 @@ class InstalledView:
     tombstone: bool = False
     #: Latest ids of the name's installations before this one whose reads mean the same.
     former: tuple[ViewId, ...] = ()
+    #: Installed when a session began, and without parameters: all reads that fall back share one statement.
+    rebuilt: bool = False
+
+    @property
+    def forwards(self) -> bool:
+        """True if misses fall back to the upstream: by the view's options, or while it is loaded again."""
+        return self.definition.options.forwards or (self.rebuilt and self.status is Status.BUILDING)
 
     @property
     def is_buried(self) -> bool:

@@ -399,10 +399,11 @@ class Reads:
 
 
 def _refuse_building(wanted: Iterable[WantedRead]) -> None:
-    """Raises ApiError(view_building) for reads of a view that is being loaded and does not forward them."""
+    """Raises ApiError(view_building) for reads of a view that is being loaded and does not forward them. Those of a
+    view without parameters may be forwarded all the same, if it is loaded again."""
     for w in wanted:
         info = w.view.info
-        if info.status == "building" and not info.serving.forwards:
+        if info.status == "building" and not info.serving.forwards and info.parameters:
             progress = f": {without_stop(info.reason)}" if info.reason else ""
             detail = f"View {info.name!r} is being built{progress}."
             raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": info.reason})

@@ -10,7 +10,8 @@ import pytest
 
 from service.engine.session.runtime import Runtime
 from service.engine.views.registry import Status, ViewOptions
-from service.protocol.reads import ReadItem
+from service.ground.errors import ApiError
+from service.protocol.reads import AnswerSource, ReadItem
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
 from tests.service.engine.initial_load.loading_site import (
@@ -164,6 +165,32 @@ def test_a_connection_that_is_lost_while_it_is_read(on_postgres: Site, tmp_path:
             assert runtime.registry.views["votes"].status_reason == "The database cannot be reached right now."
             await ends_well(runtime, on_postgres)
             assert runtime.counters.streams == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.postgres
+def test_a_view_that_is_loaded_again_is_answered_by_the_database(on_postgres: Site, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        settings: Any = {"engine": {"load_rows": 1000}, "cdc": {"slot": "temporary"}}
+        async with running(on_postgres, tmp_path, views={"other": OTHER}, **settings) as runtime:  # type: ignore[arg-type]
+            await put(runtime, "votes", ALL_VOTES)
+            await until(lambda: status(runtime, "votes") is Status.READY, LIMIT_S)
+            again = asyncio.Event()
+            gate(runtime, again.wait)
+            on_postgres.rows(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = current_database()"
+            )
+            await until(lambda: runtime.counters.streams == 2 and loading(runtime), LIMIT_S)
+            await asyncio.to_thread(on_postgres.execute, "UPDATE votes SET value = value + 1")
+            await check_equal(runtime, on_postgres, "votes", ALL_VOTES)
+            assert status(runtime, "votes") is Status.BUILDING
+            assert (await runtime.read([ReadItem("votes", ())])).source is AnswerSource.FORWARDED
+            with pytest.raises(ApiError) as refused:
+                await runtime.read([ReadItem("votes", ()), _one_other()])
+            assert refused.value.code == "view_building"
+            again.set()
+            await ends_well(runtime, on_postgres)
 
     asyncio.run(scenario())
 
