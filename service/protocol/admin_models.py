@@ -307,14 +307,22 @@ class MemoryState(Model):
     over_budget: bool
 
 
+class WarmingUp(Model):
+    """Hot keys that the first readiness waits for."""
+
+    keys: int
+    filled: int
+
+
 class Health(Model):
-    """The engine's part of `Readiness`. `ready`: it has caught up with the database once."""
+    """The engine's part of `Readiness`. `ready`: it has caught up with the database once, and filled the hot keys."""
 
     ready: bool
     streaming: bool
     age_ms: int
     version: str
     memory: MemoryState
+    warming_up: WarmingUp | None = None
     held_up: str | None = None
     schema_changes: Literal["exact", "heartbeat"] | None = None
     building: list[str] = []
@@ -333,6 +341,8 @@ class Readiness(Model):
     age_ms: int | None = None
     version: str | None = None
     memory: MemoryState | None = None
+    #: Hot keys that the first readiness waits for, up to `[state] warm_timeout_s`; null if it does not wait for any.
+    warming_up: WarmingUp | None = None
     #: Description of the transaction that the change stream waits for before it can begin.
     held_up: str | None = None
     #: Start of answers with the new schema after DDL: its commit (``exact``), or one heartbeat later.

@@ -242,6 +242,9 @@ class StateSettings(Section):
     #: Seconds between lists of the keys that are read most, which a start with an empty cache fills first.
     #: 0: no list is written or used.
     hot_keys_s: float = Field(default=10.0, ge=0)
+    #: Maximum seconds that the first readiness of a process waits until these keys are filled, after all else that it
+    #: waits for. 0: it does not wait.
+    warm_timeout_s: float = Field(default=30.0, ge=0)
     #: The service will start again on this host with this directory. Required for checkpoints with PostgreSQL: the
     #: replication slot then stays when the service stops, and the database keeps its log for it.
     persistent: bool = False

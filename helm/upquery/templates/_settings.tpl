@@ -15,7 +15,8 @@
 {{- $_ := set $own "http" (dict "host" $values.http.host "port" $values.http.port "admin_port" $values.admin.port "workers" $values.workers) -}}
 {{- $_ := set $own "engine" (dict "directory" "/run/upquery" "memory" (printf "%sMiB" (include "upquery.mebibytes" $values.memory))) -}}
 {{- $_ := set $own "subscriptions" (dict "memory" (printf "%sMiB" (include "upquery.mebibytes" $values.subscriptionMemory))) -}}
-{{- $_ := set $own "state" (dict "directory" "/var/lib/upquery" "persistent" (ne (include "upquery.leavesSlots" .) "")) -}}
+{{- $state := dict "directory" "/var/lib/upquery" "persistent" (ne (include "upquery.leavesSlots" .) "") -}}
+{{- $_ := set $own "state" (set $state "warm_timeout_s" $values.warmUp.timeoutSeconds) -}}
 {{- $_ := set $own "auth" (include "upquery.auth" . | fromJson) -}}
 {{- if $values.accessLog.enabled }}{{- $_ := set $own "access_log" (dict "path" "/var/log/upquery") }}{{- end -}}
 {{- range $name, $keys := mergeOverwrite $tables $own -}}

@@ -43,6 +43,7 @@ from service.protocol.admin_models import (
     PrewarmKeys,
     StartAudit,
     ViewState,
+    WarmingUp,
 )
 from service.protocol.admin_operations import (
     ExplainSql,
@@ -254,7 +255,7 @@ class Operations:
 
     async def health(self) -> Health:
         runtime = self._runtime
-        views = runtime.registry.views
+        views, warming = runtime.registry.views, runtime.warm_up.progress
         return Health(
             ready=runtime.ready,
             streaming=runtime.streaming,
@@ -265,6 +266,7 @@ class Operations:
                 used_bytes=runtime.budget.used_bytes,
                 over_budget=runtime.budget.exhausted,
             ),
+            warming_up=None if warming is None else WarmingUp(keys=warming.keys, filled=warming.filled),
             building=[n for n, v in views.items() if v.status is Status.BUILDING],
             held_up=runtime.held_up,
             schema_changes=runtime.schema_changes,

@@ -105,9 +105,9 @@ class Prewarm:
         task.add_done_callback(self._tasks.discard)
         return filling
 
-    async def cover(self, keys: Sequence[Wanted]) -> bool:
-        """Fills keys of any views in the given order, those that are holes. Returns False if an error ended that."""
-        filling = FillProgress("*", len(keys))
+    async def cover(self, keys: Sequence[Wanted], filling: FillProgress) -> bool:
+        """Fills keys of any views in the given order, those that are holes; `filling` shows the progress. Returns False
+        if an error ended that."""
         await self._ended(filling, partial(self._fill_batches, filling, keys, self._covered))
         return filling.status == "done" or self._is_full
 

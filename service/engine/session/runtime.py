@@ -61,6 +61,7 @@ from service.engine.views.repair import Repair
 from service.engine.views.tables import FollowedTables, TableRefusedError
 from service.engine.workload.applied import AppliedWorkload
 from service.engine.workload.hot_keys import HotKeys
+from service.engine.workload.warm_up import WarmUp
 from service.ground.backoff import Backoff
 from service.ground.clock import wall_ms
 from service.ground.errors import ApiError
@@ -163,11 +164,11 @@ class Runtime:
         self.refreshing = RefreshTasks(dispatcher, registry, self.lookups, *counted, answer)
         self.subscribed = TopicPins(dispatcher, leaf, registry)
         self.prewarm = Prewarm(self.reads, registry, leaf, dispatcher, self.budget)
-        state = self._settings.state.directory
-        self.workload = AppliedWorkload(dispatcher, registry, leaf, self.prewarm, state)
-        engines = self._settings.engine.shards
-        path = hot_keys_path(state, 0 if engines == 1 else self.shard.number, engines)
-        self.hot_keys = HotKeys(dispatcher, self.prewarm, path, self._settings.state.hot_keys_s)
+        state, engines = self._settings.state, self._settings.engine.shards
+        self.workload = AppliedWorkload(dispatcher, registry, leaf, self.prewarm, state.directory)
+        path = hot_keys_path(state.directory, 0 if engines == 1 else self.shard.number, engines)
+        self.hot_keys = HotKeys(dispatcher, self.prewarm, path, state.hot_keys_s)
+        self.warm_up = WarmUp(self.hot_keys, state.warm_timeout_s)
         self.audits = Audits(self._settings, leaf, registry, dispatcher, lambda: self.hold, self._reach)
 
     def _make_views(self) -> Installer:
@@ -226,6 +227,7 @@ class Runtime:
         try:
             self.registry.load(_configured(view) for view in self._settings.views)
             self.workload.load()
+            await self.hot_keys.look()
             async with self.upstream.session() as session:
                 self._heed(await session.check_server())
             await self._begin_at_last()
@@ -280,7 +282,7 @@ class Runtime:
             await self._begin_again(backoff)
 
     async def _run_session(self, session: Session, backoff: Backoff) -> None:
-        watch = asyncio.ensure_future(_steady(session, backoff))
+        watch = asyncio.ensure_future(self._steady(session, backoff))
         try:
             await session.run()
         except (StreamLost, UpstreamError) as error:
@@ -288,6 +290,13 @@ class Runtime:
             log.error("change stream lost; all cached rows are evicted when it restarts", reason=str(error))
         finally:
             watch.cancel()
+
+    async def _steady(self, session: Session, backoff: Backoff) -> None:
+        """Resets the back-off after a session that caught up; repeated immediate failures do not reset it."""
+        await session.caught_up.wait()
+        self.warm_up.begin()
+        await asyncio.sleep(5)
+        backoff.succeeded()
 
     async def _begin_again(self, backoff: Backoff) -> None:
         while True:
@@ -334,10 +343,11 @@ class Runtime:
 
     @property
     def ready(self) -> bool:
-        """True once the first catch-up has completed or is no longer awaited. A session that ends does not reset it."""
+        """True once the first catch-up has completed or is no longer awaited, and the cache is warm. A session that
+        ends does not reset it."""
         if self._session is not None and self._session.caught_up.is_set():
             self._was_ready = True
-        return self._was_ready
+        return self._was_ready and self.warm_up.over
 
     _was_ready = False
 
@@ -347,6 +357,7 @@ class Runtime:
             "the change stream has not begun yet; until it has, reads that are not cached fall back to the database"
         )
         self._was_ready = True
+        self.warm_up.begin()
 
     @property
     def streaming(self) -> bool:
@@ -478,13 +489,6 @@ def _loads_below(settings: Settings, shard: Shard) -> Path:
 
 def _configured(view: ViewSettings) -> Definition:
     return Definition(view.name, view.sql, Origin.CONFIG, ViewOptions(**view.options()))
-
-
-async def _steady(session: Session, backoff: Backoff) -> None:
-    """Resets the back-off after a session that caught up; repeated immediate failures do not reset it."""
-    await session.caught_up.wait()
-    await asyncio.sleep(5)
-    backoff.succeeded()
 
 
 def _sizes(upstream: UpstreamSettings) -> tuple[AnswerSize, AnswerSize]:

@@ -12,8 +12,8 @@ Keys that were filled and not read again follow in the list while it has room: i
 *Invariants*: the list is replaced only after its keys have been filled, so it survives a process that is killed again
 meanwhile. It has at most `MOST_KEYS` keys.
 
-Not here: filling with low priority (`service.engine.reads.prewarm`), rows across a restart
-(`service.engine.checkpoint`).
+Not here: filling with low priority (`service.engine.reads.prewarm`), readiness meanwhile (`warm_up`), rows across a
+restart (`service.engine.checkpoint`).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from dataflow.types import Key
 from service.engine.checkpoint.frames import FrameKind, read_frames, write_frame, write_magic
 from service.engine.checkpoint.store import open_private
 from service.engine.loop.dispatcher import Dispatcher
-from service.engine.reads.prewarm import Prewarm
+from service.engine.reads.prewarm import FillProgress, Prewarm
 from service.protocol.engine_requests import Touch
 
 log = structlog.get_logger()
@@ -64,7 +64,8 @@ HotKey = tuple[bytes, Key, Any]
 class HotKeys:
     """The list of one engine process. `every_s`: seconds between two lists; 0: none is written or used.
 
-    *State*: `_counts`, of the reads of the current engine's keys.
+    *State*: `_counts`, of the reads of the current engine's keys; `filling`, progress of the latest attempt to fill a
+    list; `filled`, whether this process has filled one, or found none when it began.
     """
 
     def __init__(self, dispatcher: Dispatcher, prewarm: Prewarm, path: Path, every_s: float) -> None:
@@ -73,6 +74,14 @@ class HotKeys:
         self._path = path
         self._every_s = every_s
         self._counts: dict[LeafKey, float] = {}
+        self.filling = FillProgress("*", 0)
+        self.filled = True
+
+    async def look(self) -> None:
+        """Looks for a list of the process before. To be called once, before the first session."""
+        if self._every_s:
+            self.filling = FillProgress("*", len(await asyncio.to_thread(read_list, self._path)))
+            self.filled = not self.filling.keys
 
     def touched(self, touches: Iterable[Touch]) -> None:
         """Counts reads of keys, other than those of views that are kept whole."""
@@ -93,6 +102,7 @@ class HotKeys:
         keys = await asyncio.to_thread(read_list, self._path)
         while not await self._fill(keys):
             await asyncio.sleep(self._every_s)
+        self.filled = True
         while True:
             await asyncio.sleep(self._every_s)
             engine = self._dispatcher.engine
@@ -118,14 +128,17 @@ class HotKeys:
     async def _fill(self, keys: Sequence[HotKey]) -> bool:
         """Returns False if it failed and is to be tried again."""
         engine = self._dispatcher.engine
-        if not keys or engine is None:
+        if not keys:
             return True
+        if engine is None:
+            return False
         try:
             wanted = list(_wanted(engine.graph, keys))
         except (TypeError, ValueError):
             log.warning("the list of hot keys has another format", path=str(self._path))
             return True
-        return await self._prewarm.cover(wanted)
+        self.filling = FillProgress("*", len(wanted))
+        return await self._prewarm.cover(wanted, self.filling)
 
 
 async def _slices(items: Iterable[T]) -> AsyncIterator[list[T]]:

@@ -215,7 +215,7 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
         request: Request,
         strict: Annotated[bool, Query(description="A lost stream or a view that is not ready fails too.")] = False,
     ) -> Response:
-        """Readiness: 200 once the first catch-up is done and reads can be answered."""
+        """Readiness: 200 once the first catch-up is done, hot keys are filled and reads can be answered."""
         state = await readiness.now()
         ill = not state.streaming or state.building or state.quarantined or state.outdated or state.broken
         ok = state.ready and not (strict and ill)
@@ -243,12 +243,13 @@ def _metrics_of(engine: Control, supervisor: Children) -> Metrics:
 
 
 class _Readinesses:
-    """Readiness of reads. *State*: `_served`, whether they could be answered once."""
+    """Readiness of reads. *State*: `_served`, whether they could be answered once; `_starting`, whether the engine
+    answered last that they could not."""
 
     def __init__(self, engine: Control, supervisor: Children) -> None:
         self._engine = engine
         self._supervisor = supervisor
-        self._served = False
+        self._served = self._starting = False
 
     async def now(self) -> Readiness:
         children = self._supervisor.children()
@@ -258,10 +259,12 @@ class _Readinesses:
             health = await self._engine.call(GetHealth())
         except ApiError:
             # Readers go on serving what is cached while the engine process hangs, or is started again.
-            ready = (self._served or self._supervisor.served_before()) and workers > 0
+            served = self._served or (not self._starting and self._supervisor.served_before())
+            ready = served and workers > 0
             return Readiness(ready=ready, engine=False, streaming=False, workers=workers, silent=silent)
         # One that was started again waits for the change stream to begin, which long transactions hold up.
         self._served = self._served or health.ready
+        self._starting = not self._served
         ready = self._served and workers > 0
         return Readiness(engine=True, workers=workers, silent=silent, **dict(health) | {"ready": ready})
 

@@ -18,6 +18,7 @@ from service.protocol.admin_models import (
     Places,
     Prewarmed,
     ViewState,
+    WarmingUp,
 )
 from service.protocol.counters import Counters, SubscriptionCounts, WorkerCounts, total
 from service.protocol.stats import Stats
@@ -118,6 +119,7 @@ def merged_health(health: Sequence[Health]) -> Health:
             used_bytes=sum(each.memory.used_bytes for each in health),
             over_budget=any(each.memory.over_budget for each in health),
         ),
+        warming_up=_merged_warming_up([each.warming_up for each in health if each.warming_up is not None]),
         held_up=next((each.held_up for each in health if each.held_up), None),
         schema_changes=min((each.schema_changes for each in health), key=_WEAKEST.index),
         building=sorted({name for each in health for name in each.building}),
@@ -125,6 +127,12 @@ def merged_health(health: Sequence[Health]) -> Health:
         outdated=_reasons(each.outdated for each in reversed(health)),
         broken=_reasons(each.broken for each in reversed(health)),
     )
+
+
+def _merged_warming_up(engines: Sequence[WarmingUp]) -> WarmingUp | None:
+    if not engines:
+        return None
+    return WarmingUp(keys=sum(each.keys for each in engines), filled=sum(each.filled for each in engines))
 
 
 def _reasons(reasons: Iterable[Mapping[str, str]]) -> dict[str, str]:

@@ -52,7 +52,9 @@ function show() {
   byId("sign-in").hidden = true;
   const { ready, views, graph, stats } = seen;
   const ill = Object.keys(ready.broken ?? {}).length;
-  if (!ready.ready || !ready.engine) say(ready.engine ? "starting" : "the engine is down; cached keys are answered", "bad");
+  const warming = ready.warming_up;
+  if (!ready.ready && warming) say(`starting: ${warming.filled} of ${warming.keys} hot keys are filled`, "warned");
+  else if (!ready.ready || !ready.engine) say(ready.engine ? "starting" : "the engine is down; cached keys are answered", "bad");
   else if (!ready.streaming && ready.held_up) say(`the change stream cannot begin: ${ready.held_up}`, "bad");
   else if (!ready.streaming) say("the database's change stream is down; cached keys are answered, with rising age", "bad");
   else if (ill) say(`${ill} ${ill === 1 ? "view is" : "views are"} broken`, "warned");

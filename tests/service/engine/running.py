@@ -25,6 +25,26 @@ async def running(
 ) -> AsyncIterator[Runtime]:
     """A runtime whose sessions run. `views`: SQL by name, a story by its id if none are given; `sections` of the
     settings."""
+    async with started(database, directory, views=views, upstream=upstream, state=state, **sections) as runtime:
+        sessions = asyncio.ensure_future(runtime.run())
+        try:
+            yield runtime
+        finally:
+            sessions.cancel()
+            await asyncio.gather(sessions, return_exceptions=True)
+
+
+@asynccontextmanager
+async def started(
+    database: Database,
+    directory: Path,
+    *,
+    views: Mapping[str, str] | None = None,
+    upstream: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+    **sections: Mapping[str, Any],
+) -> AsyncIterator[Runtime]:
+    """A runtime that has begun its first session, which does not run yet."""
     settings = Settings(
         upstream={"url": database.url, **(upstream or {})},
         state={"directory": directory / "state", "hot_keys_s": 0, **(state or {})},
@@ -33,12 +53,9 @@ async def running(
     )
     runtime = Runtime(settings, directory / "leaf")
     await runtime.start()
-    sessions = asyncio.ensure_future(runtime.run())
     try:
         yield runtime
     finally:
-        sessions.cancel()
-        await asyncio.gather(sessions, return_exceptions=True)
         await runtime.close()
 
 

@@ -149,7 +149,7 @@ def test_a_list_stays_until_it_has_been_filled(stories: Database, tmp_path: Path
         async with running(stories, tmp_path, views=VIEWS, state={"hot_keys_s": 0}) as runtime:
             outcomes = [False, False, True]
 
-            async def cover(_: object) -> bool:
+            async def cover(*_: object) -> bool:
                 # Meanwhile others are read.
                 await read(runtime, "newest", range(3))
                 assert read_list(path) == before
