@@ -35,7 +35,7 @@ from service.web.arguments import Arguments
 from service.web.messages import CACHE_CONTROL, PRIVATE
 from service.web.principal import Principal, readable, require_read
 from service.worker.reads.engine_queue import Waiting
-from service.worker.reads.lag import bound_of, what_to_do
+from service.worker.reads.lag import bound_of, too_old, what_to_do
 from service.worker.reads.minimum import Minimums
 from service.worker.reads.notes import NOTED, note_stored
 from service.worker.reads.stale import ReadKey, StaleAnswers
@@ -218,23 +218,30 @@ class Reads:
     async def _serve(
         self, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None, *, missed: bool
     ) -> Answers:
-        lag = self._lag(wanted)
-        if lag is OnLag.FORWARD:
-            for w in wanted:
-                w.view.counters.misses += 1
-            return await self._ask_rows(wanted, self._limit_s(wait_s), partial(self._engine.forward, minimum=minimum))
-        if lag is OnLag.WAIT:
-            asked_ms = _now_ms()
-            await self._catch_up(self._limit_s(wait_s))
-            answers = await self.read(wanted, wait_s)
-            return replace(answers, at_ms=max(asked_ms, answers.at_ms))
+        state = self.reader.state() if any(w.view.max_lag_ms is not None for w in wanted) else None
+        age_ms, views = 0 if state is None else _now_ms() - state.at_ms, [w.view for w in wanted]
+        lag = what_to_do(views, age_ms)
+        if lag is not OnLag.SERVE:
+            try:
+                return await self._serve_newer(lag, wanted, wait_s, minimum)
+            except ApiError as error:
+                raise too_old(views, age_ms, error) from None
         if len(wanted) == 1 and wanted[0].view.stale_ms:
             return await self._read_or_stale(wanted[0], wait_s, minimum or 0)
         return await self.read(wanted, wait_s, missed=missed)
 
-    def _lag(self, wanted: Sequence[WantedRead]) -> OnLag:
-        state = self.reader.state() if any(w.view.max_lag_ms is not None for w in wanted) else None
-        return OnLag.SERVE if state is None else what_to_do([w.view for w in wanted], _now_ms() - state.at_ms)
+    async def _serve_newer(
+        self, lag: OnLag, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None
+    ) -> Answers:
+        """Read without what the leaf store has now, which is too old. Raises ApiError."""
+        if lag is OnLag.FORWARD:
+            for w in wanted:
+                w.view.counters.misses += 1
+            return await self._ask_rows(wanted, self._limit_s(wait_s), partial(self._engine.forward, minimum=minimum))
+        asked_ms = _now_ms()
+        await self._catch_up(self._limit_s(wait_s))
+        answers = await self.read(wanted, wait_s)
+        return replace(answers, at_ms=max(asked_ms, answers.at_ms))
 
     async def _read_or_stale(self, wanted: WantedRead, wait_s: float | None, minimum: Position) -> Answers:
         """Return the previous answer of a read that misses, if it is recent, and fill the key in the background."""

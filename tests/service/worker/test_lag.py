@@ -1,6 +1,7 @@
 """Views that say what is done when answers are too old. The engine of these tests is years behind."""
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -34,7 +35,12 @@ def test_an_answer_that_is_too_old_is_waited_for(run: Run) -> None:
 def test_waiting_ends(run: Run) -> None:
     async def test(service: Service) -> None:
         service.engine.failure = ApiError("upstream_unavailable", "There is no stream.", retryable=True)
-        assert (await get(service, "waiting")).status_code == 503
+        response = await get(service, "waiting")
+        assert response.status_code == 503
+        detail = response.json()["detail"]
+        assert re.fullmatch(
+            r"Cached answers are \d+ ms old, and view 'waiting' allows \d+ .* There is no stream\.", detail
+        )
 
     run(test)
 
