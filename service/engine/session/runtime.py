@@ -22,7 +22,6 @@ from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.engine.adhoc.answers import AdhocAnswers
 from service.engine.audit.audits import Audits
-from service.engine.checkpoint.files import hot_keys_path
 from service.engine.checkpoint.store import CheckpointStore
 from service.engine.databases.drivers import open_upstream
 from service.engine.databases.streams import MakeStream
@@ -166,8 +165,8 @@ class Runtime:
         self.prewarm = Prewarm(self.reads, registry, leaf, dispatcher, self.budget)
         state, engines = self._settings.state, self._settings.engine.shards
         self.workload = AppliedWorkload(dispatcher, registry, leaf, self.prewarm, state.directory)
-        path = hot_keys_path(state.directory, 0 if engines == 1 else self.shard.number, engines)
-        self.hot_keys = HotKeys(dispatcher, self.prewarm, path, state.hot_keys_s)
+        number = 0 if engines == 1 else self.shard.number
+        self.hot_keys = HotKeys(dispatcher, self.prewarm, state.directory, number, engines, state.hot_keys_s)
         self.warm_up = WarmUp(self.hot_keys, state.warm_timeout_s)
         self.audits = Audits(self._settings, leaf, registry, dispatcher, lambda: self.hold, self._reach)
 

@@ -37,6 +37,7 @@ from dataflow.engine.ranking import LeafKey
 from dataflow.engine.state_digests import StateDigests
 from dataflow.plan.parts import WHOLE
 from dataflow.types import Key
+from service.engine.checkpoint.files import hot_keys_path, other_hot_keys
 from service.engine.checkpoint.frames import FrameKind, read_frames, write_frame, write_magic
 from service.engine.checkpoint.store import open_private
 from service.engine.loop.dispatcher import Dispatcher
@@ -62,23 +63,36 @@ HotKey = tuple[bytes, Key, Any]
 
 
 class HotKeys:
-    """The list of one engine process. `every_s`: seconds between two lists; 0: none is written or used.
+    """The list of one of the engines of a service, in `directory`. `every_s`: seconds between two lists; 0: none is
+    written or used.
 
     *State*: `_counts`, of the reads of the current engine's keys; `filling`, progress of the latest attempt to fill a
     list; `filled`, whether this process has filled one, or found none when it began.
     """
 
-    def __init__(self, dispatcher: Dispatcher, prewarm: Prewarm, path: Path, every_s: float) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, prewarm: Prewarm, directory: Path, engine: int, engines: int, every_s: float
+    ) -> None:
         self._dispatcher = dispatcher
         self._prewarm = prewarm
-        self._path = path
+        self._directory = directory
+        self._engine = engine
+        self._engines = engines
         self._every_s = every_s
         self._counts: dict[LeafKey, float] = {}
         self.filling = FillProgress("*", 0)
         self.filled = True
 
+    @property
+    def _path(self) -> Path:
+        return hot_keys_path(self._directory, self._engine, self._engines)
+
     async def look(self) -> None:
-        """Looks for a list of the process before. To be called once, before the first session."""
+        """Looks for a list of the process before, and removes those of another number of engines, which had other keys.
+        To be called once, before the first session."""
+        for path in other_hot_keys(self._directory, self._engines) if self._engine == 0 else ():
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
         if self._every_s:
             self.filling = FillProgress("*", len(await asyncio.to_thread(read_list, self._path)))
             self.filled = not self.filling.keys

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dataflow.types import Key
+from service.engine.checkpoint.files import checkpoint_path, hot_keys_path
 from service.engine.session.runtime import Runtime
 from service.engine.workload.hot_keys import MOST_KEYS, HotKey, HotKeys, read_list, write_list
 from service.protocol.engine_requests import Report
@@ -156,7 +157,7 @@ def test_a_list_stays_until_it_has_been_filled(stories: Database, tmp_path: Path
                 return outcomes.pop(0)
 
             runtime.prewarm.cover = cover  # type: ignore[method-assign]
-            keys = HotKeys(runtime.dispatcher, runtime.prewarm, path, 0.01)
+            keys = HotKeys(runtime.dispatcher, runtime.prewarm, path.parent, 0, 1, 0.01)
             runtime.hot_keys.touched = keys.touched  # type: ignore[method-assign]
             keeping = asyncio.ensure_future(keys.keep())
             await until(lambda: outcomes == [] and len(read_list(path)) == 3)
@@ -193,5 +194,24 @@ def test_the_list_is_bounded_and_forgets(stories: Database, tmp_path: Path) -> N
             await until(lambda: read_list(tmp_path / "state" / "hot-keys") == [])
             await read(runtime, "story", range(1, 4), times=9)
             await listed(tmp_path, 3)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("before", [2, 11])
+def test_lists_of_another_number_of_engines_are_removed(stories: Database, tmp_path: Path, before: int) -> None:
+    state = tmp_path / "state"
+    others = [hot_keys_path(state, engine, before) for engine in range(before)]
+    others.append(others[0].with_suffix(".new"))
+    others.append(checkpoint_path(state, 1, before))
+
+    async def scenario() -> None:
+        for path in others:
+            write_list(path, LISTED)
+        write_list(hot_keys_path(state), LISTED)
+        async with running(stories, tmp_path, views=VIEWS, state={"hot_keys_s": 0}):
+            assert not any(path.exists() for path in others)
+            assert hot_keys_path(state).exists()
 
     asyncio.run(scenario())
