@@ -61,6 +61,9 @@ def test_every_rendered_file_is_one_the_service_takes(load: Any, values: Object)
     assert settings.auth is not None, "a pod is reachable: nobody may get in without a token"
     assert str(settings.engine.directory) == "/run/upquery"
     assert str(settings.state.directory) == "/var/lib/upquery"
+    # A checkpoint that goes with its pod is not written.
+    assert (settings.state.checkpoint_s > 0) == values.get("persistence", {}).get("enabled", False)
+    assert settings.state.warm_timeout_s == 30
 
 
 def test_a_secret_is_enough(load: Any) -> None:

@@ -16,6 +16,8 @@
 {{- $_ := set $own "engine" (dict "directory" "/run/upquery" "memory" (printf "%sMiB" (include "upquery.mebibytes" $values.memory))) -}}
 {{- $_ := set $own "subscriptions" (dict "memory" (printf "%sMiB" (include "upquery.mebibytes" $values.subscriptionMemory))) -}}
 {{- $state := dict "directory" "/var/lib/upquery" "persistent" (ne (include "upquery.leavesSlots" .) "") -}}
+{{- /* A pod's emptyDir goes with it, and so would a checkpoint, which may be larger than the emptyDir's limit. */ -}}
+{{- if not $values.persistence.enabled }}{{- $_ := set $state "checkpoint_s" 0 }}{{- end -}}
 {{- $_ := set $own "state" (set $state "warm_timeout_s" $values.warmUp.timeoutSeconds) -}}
 {{- $_ := set $own "auth" (include "upquery.auth" . | fromJson) -}}
 {{- if $values.accessLog.enabled }}{{- $_ := set $own "access_log" (dict "path" "/var/log/upquery") }}{{- end -}}
