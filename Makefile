@@ -19,13 +19,10 @@ JOBS ?= $(shell echo $$(($(PROCESSORS) + 4)))
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-# An environment whose interpreter has gone (upgraded away) or that was made in another folder is made anew, by whatever
-# target needs it.
-ifneq ($(and $(wildcard $(VENV)/made),$(filter-out help,$(or $(MAKECMDGOALS),help))),)
-ifneq ($(shell [ "$$(cat $(VENV)/made)" = "$(CURDIR)" ] && $(BIN)/python -c '' >/dev/null 2>&1 && echo runs),runs)
-$(shell rm -rf $(VENV))
-endif
-endif
+# `stale` if the environment's interpreter has gone (upgraded away) or if it was made in another folder: whatever target
+# needs it makes it anew.
+STALE := $(if $(wildcard $(VENV)/made),$(shell \
+	[ "$$(cat $(VENV)/made)" = "$(CURDIR)" ] && $(BIN)/python -c '' >/dev/null 2>&1 || echo stale))
 
 .PHONY: help
 help: ## Show this list
@@ -141,7 +138,10 @@ python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Upquery needs Python 3.11 or newer."; exit 1; }
 
-$(VENV)/made: pyproject.toml | python
+.PHONY: stale
+stale:
+
+$(VENV)/made: pyproject.toml $(STALE) | python
 	@echo "── Making ./$(VENV) with $$($(PYTHON) --version) (once; it takes a minute or two and about 250 MB)"
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --root-user-action=ignore --quiet --progress-bar off --editable '.[demo]' & \

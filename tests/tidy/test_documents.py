@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -32,14 +33,40 @@ def test_documented_targets_exist() -> None:
     assert named <= known
 
 
-def test_the_list_of_targets_changes_nothing(tmp_path: Path) -> None:
-    """An environment that was made in another folder is made anew, but not by whoever only asks for help."""
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """The mark of an environment in a folder with the Makefile."""
     shutil.copy(ROOT / "Makefile", tmp_path)
-    made = tmp_path / ".venv" / "made"
-    made.parent.mkdir()
+    (tmp_path / "pyproject.toml").touch()
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    (binaries / "python").symlink_to(sys.executable)
+    return tmp_path / ".venv" / "made"
+
+
+def make(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["make", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("arguments", [["help"], ["-n", "demo"], ["-n", "lint"]])
+def test_an_environment_of_another_folder_is_not_removed_by_a_look(
+    made: Path, tmp_path: Path, arguments: list[str]
+) -> None:
     made.write_text("/elsewhere")
-    subprocess.run(["make", "help"], cwd=tmp_path, capture_output=True, check=True)
+    make(tmp_path, *arguments)
     assert made.exists()
+
+
+def test_an_environment_is_made_anew_if_it_is_of_another_folder_or_has_no_interpreter(
+    made: Path, tmp_path: Path
+) -> None:
+    made.write_text(f"{tmp_path}\n")
+    assert "-m venv" not in make(tmp_path, "-n", "demo")
+    made.write_text("/elsewhere\n")
+    assert "-m venv .venv" in make(tmp_path, "-n", "demo")
+    made.write_text(f"{tmp_path}\n")
+    (made.parent / "bin" / "python").unlink()
+    assert "-m venv .venv" in make(tmp_path, "-n", "demo")
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md"])
