@@ -107,6 +107,8 @@ class Session:
     _anew: dict[str, UpstreamSnapshot] = field(default_factory=dict)
     #: Pauses the stream at a snapshot, for an audit; None before the stream runs.
     hold: Hold | None = None
+    #: Whether the previous process's state is being read.
+    restoring: bool = False
 
     @property
     def pushes(self) -> Pushes | None:
@@ -200,8 +202,10 @@ class Session:
     async def _restore(self, checkpoint: CheckpointHeader, started: StreamStart, plans: dict[str, ViewPlan]) -> None:
         """Gives the engine the state of the previous process. Meanwhile reads fall back to the upstream."""
         installer = self.parts.installer
+        self.restoring = True
         with installer.dispatcher.paused() as engine:
             restored = await self.parts.checkpoints.restore(checkpoint, engine, installer.leaf, installer.following)
+        self.restoring = False
         if restored:
             installer.dispatcher.step(Restored())
         else:

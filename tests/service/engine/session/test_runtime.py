@@ -14,6 +14,7 @@ from cdc.stream import ChangeStream, UpstreamSnapshot
 from dataflow.engine.events import InstallView
 from dataflow.plan.nodes import Chain, View
 from dataflow.types import ViewId
+from service.engine.checkpoint.store import CheckpointStore
 from service.engine.loop import garbage
 from service.engine.session.runtime import Runtime
 from service.engine.upstream.upstream import Layouts
@@ -77,6 +78,48 @@ def test_an_engine_that_fails_is_built_anew(database: Database, tmp_path: Path) 
             assert runtime.counters.engine_failures == 1
 
     asyncio.run(scenario())
+
+
+def test_it_is_not_ready_while_a_checkpoint_is_read(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runtime(leaf: str) -> Runtime:
+        state = {"directory": tmp_path / "state", "persistent": True, "hot_keys_s": 0}
+        views = [{"name": "story", "sql": STORY}]
+        return Runtime(Settings(upstream={"url": database.url}, state=state, views=views), tmp_path / leaf)
+
+    async def stopped(first: Runtime) -> None:
+        await first.start()
+        running = asyncio.ensure_future(first.run())
+        assert b"title 7" in await title(first, 7)
+        await first.mark_place()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await first.write_checkpoint()
+        await first.close()
+
+    async def restarted(second: Runtime) -> None:
+        restore, begun, goes_on = CheckpointStore.restore, asyncio.Event(), asyncio.Event()
+
+        async def held(*arguments: Any) -> bool:
+            begun.set()
+            await goes_on.wait()
+            return await restore(*arguments)
+
+        monkeypatch.setattr(CheckpointStore, "restore", held)
+        starting = asyncio.ensure_future(second.start())
+        await asyncio.wait_for(begun.wait(), 20)
+        second.wait_no_longer()
+        assert not second.ready
+        goes_on.set()
+        await starting
+        assert second.ready
+        assert second.dispatcher.engine is not None
+        assert second.dispatcher.engine.counters["restored_keys"]
+        await second.close()
+
+    asyncio.run(stopped(runtime("first")))
+    asyncio.run(restarted(runtime("second")))
 
 
 def test_readers_see_all_views_of_a_session_or_none(
