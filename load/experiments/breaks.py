@@ -141,7 +141,7 @@ class Breaker:
         return dict(zip(COUNTED, (float(row[0] or 0), float(row[1] or 0), evictions), strict=True))
 
     def _on_server_cores(self) -> None:
-        """What this thread starts, runs there."""
+        """Run what this thread starts on the servers' cores."""
         if self.cores is not None:
             os.sched_setaffinity(0, self.cores)
 
