@@ -140,8 +140,8 @@ class ContinuableStream(ChangeStream, Protocol):
         ...
 
     async def mark_place(self) -> None:
-        """Return once there is a `place`, if there can be one. Batches must be read and acknowledged meanwhile, and no
-        more of the log is discarded from then on. Cancel to give up."""
+        """Return once there is a `place`, if there can be one; a stream may have none before. Batches must be read and
+        acknowledged meanwhile, and no more of the log is discarded from then on. Cancel to give up."""
         ...
 
     def leave(self) -> None:

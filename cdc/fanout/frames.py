@@ -51,14 +51,24 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkRequest:
+    """Receiver's request that the stream have a place, since it stops there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequest:
+    """Receiver's request that the log from the place on be there for another stream."""
+
+
+@dataclass(frozen=True, slots=True)
 class JoinReply:
     """Hub's first reply: everything after `position` follows, which may be before the receiver's own place. `gtids`,
-    `server`, `continued` and `refusal` as in `StreamStart`; `place` is the stream's at `position`, as text."""
+    `server`, `continued` and `refusal` as in `StreamStart`; `place` is the stream's at `position`."""
 
     position: int
     gtids: Gtids | None
     server: str
-    place: str | None = None
+    place: StreamPlace | None = None
     continued: bool = False
     refusal: str = ""
 
@@ -68,6 +78,11 @@ class FollowReply:
     """Hub's reply that further rows are laid out as in the `FollowRequest` of that generation."""
 
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlaceReply:
+    """Hub's reply to a `MarkRequest`: the stream has no place, and will have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +101,10 @@ class LossMessage:
     hint: str | None
 
 
-Request = FollowRequest | PositionRequest | Acknowledgement
-Reply = JoinReply | FollowReply | NoticeMessage | LossMessage
+#: Requests that concern the stream which runs.
+StreamRequest = PositionRequest | Acknowledgement | MarkRequest | LeaveRequest
+Request = FollowRequest | StreamRequest
+Reply = JoinReply | FollowReply | NoPlaceReply | NoticeMessage | LossMessage
 Message = Request | Reply
 
 
@@ -98,12 +115,12 @@ def frame_of(message: Message) -> bytes:
 
 @dataclass(slots=True)
 class PlacedBatch(Batch):
-    """A batch with the stream's place behind it, as text; None if no stream can continue there."""
+    """A batch with the stream's place behind it; None if no stream can continue there."""
 
-    place: str | None = None
+    place: StreamPlace | None = None
 
 
-def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout], place: str | None = None) -> bytes:
+def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout], place: StreamPlace | None = None) -> bytes:
     """Return the frame of a `PlacedBatch`, restricted to the tables of `layouts`.
 
     Changes whose rows have another layout than the table's become overflow.
@@ -129,7 +146,7 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout], place: str 
             transactions.append((transaction.id, transaction.end, changes))
     notices = [astuple(notice) for notice in batch.schema if notice.table in layouts]
     of_stream = batch.passed, batch.altered, batch.redefined, batch.resumed, batch.server
-    body = (batch.position, transactions, notices, *of_stream, place)
+    body = (batch.position, transactions, notices, *of_stream, None if place is None else astuple(place))
     return _framed(_BATCH, marshal.dumps(body))
 
 
@@ -163,8 +180,8 @@ class Frames:
 
 
 def _batch(body: Any) -> PlacedBatch:
-    position, transactions, notices, *of_stream = body
-    return PlacedBatch(
+    position, transactions, notices, *of_stream, place = body
+    batch = PlacedBatch(
         [
             CommittedTransaction(xid, end, {name: TableChange(*change) for name, change in changes.items()})
             for xid, end, changes in transactions
@@ -173,3 +190,6 @@ def _batch(body: Any) -> PlacedBatch:
         [SchemaNotice(*notice) for notice in notices],
         *of_stream,
     )
+    if place is not None:
+        batch.place = StreamPlace(*place)
+    return batch

@@ -6,6 +6,9 @@ sees everything before it (PostgreSQL: lookups that see all transactions that ha
 all receivers are informed and disconnected; the next one to connect starts another stream. The first stream waits for
 all receivers, which may continue an earlier one at different places.
 
+A stream may have a place only if it is asked for one (`ContinuableStream.mark_place`), and is continued at one place
+only. So when receivers are about to stop, it rests at its next place: all of them get there, and none gets further.
+
 *Invariants*: each receiver gets the messages in the order of one stream. The consequences of one batch for all
 receivers are sent without awaiting in between.
 
@@ -26,23 +29,29 @@ from cdc.fanout.frames import (
     FollowReply,
     FollowRequest,
     JoinReply,
+    LeaveRequest,
     LossMessage,
+    MarkRequest,
+    NoPlaceReply,
     NoticeMessage,
     PositionRequest,
     Request,
+    StreamRequest,
     frame_of,
     frame_of_batch,
 )
 from cdc.fanout.places import SharedContinuableStream, start_at_places
 from cdc.fanout.receiver import Receiver
 from cdc.fanout.shared_tables import Addressed, SharedTables
-from cdc.stream import ChangeStream
+from cdc.stream import ChangeStream, ContinuableStream, StreamPlace
 
 #: A receiver that reads nothing for so long is disconnected, since the others wait for it. An engine does not read
 #: during a long step; if it were disconnected then, it would have to repeat the step endlessly.
 STALLED_S = 300.0
 #: Maximum wait of the first stream for all receivers; those that come later cannot continue at a place.
 GATHER_S = 15.0
+#: Maximum rest at a place where receivers stop, if no receiver joins before.
+REST_S = 15.0
 
 MakeStream = Callable[[Callable[[], Mapping[str, TableLayout]]], ChangeStream]
 
@@ -51,10 +60,12 @@ class Hub:
     """The hub: call `serve` with a listening socket, then `run`.
 
     `prepare` is called before each stream, `on_stalled` when a receiver that has read nothing for `stalled_s` is
-    disconnected. The first stream waits `gather_s` for `receivers`.
+    disconnected. The first stream waits `gather_s` for `receivers`. A stream rests at a place until a receiver joins,
+    or for `rest_s`.
 
     *State*: `_changes`, the stream if one runs; `_at`, its position; `_server`, the receivers' server; `_refusals`, why
-    a receiver with a place cannot continue there, empty if it can.
+    a receiver with a place cannot continue there, empty if it can; `_marking`, the search for a place if receivers are
+    about to stop.
     """
 
     def __init__(
@@ -66,6 +77,7 @@ class Hub:
         stalled_s: float = STALLED_S,
         receivers: int = 1,
         gather_s: float = GATHER_S,
+        rest_s: float = REST_S,
     ) -> None:
         self._make_stream = make_stream
         self._prepare = prepare
@@ -74,6 +86,8 @@ class Hub:
         self._stalled_s = stalled_s
         self._gathers = receivers
         self._gather_s = gather_s
+        self._rest_s = rest_s
+        self._marking: asyncio.Task[None] | None = None
         self._refusals: dict[Receiver, str] = {}
         self._receivers: set[Receiver] = set()
         self._shared: SharedTables[Receiver] = SharedTables()
@@ -122,8 +136,13 @@ class Hub:
                 batch = await source.next_batch(self._batch_rows)
                 self._publish(batch, _place_at(placed, batch.position))
                 await self._until_taken()
+                if placed is not None and self._marking is not None and self._at.place is not None:
+                    await self._rest()
+                    self._stop_marking()
+                    placed.unmark()
         finally:
             self._changes, self._refusals = None, {}
+            self._stop_marking()
             self._shared.restart()
             await source.close()
 
@@ -134,6 +153,35 @@ class Hub:
                 while len(self._receivers) < self._gathers:
                     self._arrived.clear()
                     await self._arrived.wait()
+
+    async def _rest(self) -> None:
+        """Wait until all receivers have left, which ends this task. If another one joins, or they take too long, the
+        stream has to go on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._rest_s):
+                await self._arrived.wait()
+
+    def _mark(self, source: ChangeStream) -> None:
+        """Have the stream get a place, unless that is under way."""
+        if self._marking is None:
+            self._arrived.clear()
+        if self._marking is None or self._marking.done():
+            self._marking = asyncio.ensure_future(self._get_place(source))
+
+    async def _get_place(self, source: ChangeStream) -> None:
+        """Have a batch with a place come next, or inform the receivers that there can be none."""
+        if isinstance(source, SharedContinuableStream):
+            source.request_position()
+            await source.mark_place()
+            if source.place is not None:
+                return
+        for receiver in self._receivers:
+            receiver.send(frame_of(NoPlaceReply()))
+
+    def _stop_marking(self) -> None:
+        marking, self._marking = self._marking, None
+        if marking is not None:
+            marking.cancel()
 
     def _join(self, receiver: Receiver) -> None:
         """Have a receiver get batches from now on, if it has not yet."""
@@ -151,7 +199,7 @@ class Hub:
             asyncio.get_running_loop().call_soon(self._settle_all)
         return dict(self._shared.decoded)
 
-    def _publish(self, batch: Batch, place: str | None) -> None:
+    def _publish(self, batch: Batch, place: StreamPlace | None) -> None:
         by_tables: dict[frozenset[str], list[Receiver]] = defaultdict(list)
         for receiver in self._receivers:
             if receiver.joined:
@@ -203,23 +251,33 @@ class Hub:
     def _handle(self, receiver: Receiver, request: Request) -> None:
         if receiver.gone:
             return
+        if isinstance(request, FollowRequest):
+            self._follow(receiver, request)
+        elif self._changes is not None:
+            self._pass_on(receiver, request, self._changes)
+
+    def _follow(self, receiver: Receiver, request: FollowRequest) -> None:
+        receiver.follows, receiver.settled = request, False
+        receiver.place = receiver.place or request.place
+        if receiver not in self._receivers:
+            self._check_server(request.server)
+            self._arrived.set()
+        self._receivers.add(receiver)
+        self._anybody.set()
+        self._settle(receiver)
+
+    def _pass_on(self, receiver: Receiver, request: StreamRequest, source: ChangeStream) -> None:
         match request:
-            case FollowRequest():
-                receiver.follows, receiver.settled = request, False
-                receiver.place = receiver.place or request.place
-                if receiver not in self._receivers:
-                    self._check_server(request.server)
-                self._receivers.add(receiver)
-                self._anybody.set()
-                self._arrived.set()
-                self._settle(receiver)
             case PositionRequest():
-                if self._changes is not None:
-                    self._changes.request_position()
+                source.request_position()
             case Acknowledgement():
-                if self._changes is not None:
-                    receiver.acknowledged = request.position
-                    self._changes.acknowledge(min(r.acknowledged for r in self._receivers if r.joined))
+                receiver.acknowledged = request.position
+                source.acknowledge(min(r.acknowledged for r in self._receivers if r.joined))
+            case MarkRequest():
+                self._mark(source)
+            case LeaveRequest():
+                if isinstance(source, ContinuableStream):
+                    source.leave()
             case _:
                 assert_never(request)
 
@@ -266,7 +324,7 @@ class Hub:
                 streaming.cancel()
 
 
-def _place_at(source: SharedContinuableStream | None, position: int) -> str | None:
+def _place_at(source: SharedContinuableStream | None, position: int) -> StreamPlace | None:
     """Return the stream's place if it is at this position."""
     place = None if source is None else source.place
-    return None if place is None or place.position != position else place.text
+    return None if place is None or place.position != position else place

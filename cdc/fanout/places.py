@@ -4,7 +4,7 @@
 place has what follows every other one, if those are places of the same log; each receiver skips what ends at or before
 its own.
 
-Not here: waiting for the receivers (`hub`), skipping (`stream`).
+Not here: waiting for the receivers, the place where they stop (`hub`), skipping (`stream`).
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,15 @@ R = TypeVar("R")
 
 @runtime_checkable
 class SharedContinuableStream(ContinuableStream, Protocol):
-    """A continuable stream that can check further places against its log."""
+    """A continuable stream that can check further places against its log, and go on behind a place."""
 
     async def refusal(self, place: str) -> str:
         """Return why the log does not have a place, at which or before which this stream was continued; empty if it
         certainly has. Raises StreamLost."""
+        ...
+
+    def unmark(self) -> None:
+        """Discard the log again as it is acknowledged: `mark_place` was called, and the stream goes on."""
         ...
 
 

@@ -24,8 +24,11 @@ from cdc.fanout.frames import (
     FollowRequest,
     Frames,
     JoinReply,
+    LeaveRequest,
     LossMessage,
+    MarkRequest,
     Message,
+    NoPlaceReply,
     NoticeMessage,
     PlacedBatch,
     PositionRequest,
@@ -79,7 +82,9 @@ class FanoutStream(asyncio.Protocol):
         self._wrong: dict[str, TableLayout] = {}
         self._effective = asyncio.Event()
         self._position = 0
-        self._place: str | None = None
+        self._place: StreamPlace | None = None
+        #: Set once there is a place behind the last batch acknowledged, or there can be none.
+        self._placed = asyncio.Event()
         self._continues: StreamPlace | None = None
         self._acknowledged_at = 0.0
 
@@ -90,22 +95,27 @@ class FanoutStream(asyncio.Protocol):
     async def start_at(self, place: str) -> StreamStart:
         """Join the stream, with what follows `place` if the hub has it, then take a snapshot. Raises StreamLost, and
         what `take_snapshot` raises."""
-        position, text = json.loads(place)
-        self._continues = StreamPlace(position, text)
+        self._continues = StreamPlace(*json.loads(place))
         return await self._started()
 
     @property
     def place(self) -> StreamPlace | None:
         """The place behind the last batch."""
-        if self._place is None:
+        place = self._place
+        if place is None:
             return None
-        return StreamPlace(self._position, json.dumps([self._position, self._place]))
+        return StreamPlace(self._position, json.dumps([self._position, place.text, place.hidden]), place.hidden)
 
     async def mark_place(self) -> None:
-        """Return at once: a hub's stream has a place behind each batch, or none."""
+        """Have the hub's stream get a place, unless there is one behind each batch."""
+        self._placed.clear()
+        if self._place is None:
+            self._send(MarkRequest())
+            await self._placed.wait()
 
     def leave(self) -> None:
-        """Do nothing: a hub's places are in logs that the server keeps by its own settings."""
+        """Have the hub let the upstream keep its log when the stream is closed."""
+        self._send(LeaveRequest())
 
     def reconnect(self) -> None:
         """Do nothing: the hub replaces a connection that breaks."""
@@ -118,11 +128,13 @@ class FanoutStream(asyncio.Protocol):
             await self.close()
             raise
         if self._continues is not None and joined.continued:
-            self._position, self._place = self._continues.position, self._continues.text
+            self._position = self._continues.position
+            # The log before a hidden place may have been discarded since.
+            self._place = None if self._continues.hidden else self._continues
         else:
             self._position, self._place, self._continues = joined.position, joined.place, None
-        # Transactions that end before that position may not be visible yet.
-        snapshot = snapshot.closed()
+            # Transactions that end before that position may not be visible yet.
+            snapshot = snapshot.closed()
         return StreamStart(
             self._position, snapshot, joined.gtids, joined.server, self._continues is not None, joined.refusal
         )
@@ -177,6 +189,8 @@ class FanoutStream(asyncio.Protocol):
             match message:
                 case FollowReply():
                     self._take_effect(message.generation)
+                case NoPlaceReply():
+                    self._placed.set()
                 case NoticeMessage():
                     self._add_notices([message.notice], taken)
                     anything = True
@@ -185,6 +199,8 @@ class FanoutStream(asyncio.Protocol):
                     self._add_notices(message.schema, taken)
                     anything = True
                 case JoinReply() | FollowRequest() | PositionRequest() | Acknowledgement():
+                    raise AssertionError(f"a hub does not send {message}")
+                case MarkRequest() | LeaveRequest():
                     raise AssertionError(f"a hub does not send {message}")
                 case _:
                     assert_never(message)
@@ -262,6 +278,8 @@ class FanoutStream(asyncio.Protocol):
 
     def acknowledge(self, position: int) -> None:
         """Acknowledge a position to the hub."""
+        if self._place is not None and position == self._position:
+            self._placed.set()
         now = time.monotonic()
         if now - self._acknowledged_at >= ACKNOWLEDGE_S:
             self._acknowledged_at = now
@@ -297,11 +315,13 @@ class FanoutStream(asyncio.Protocol):
         """(asyncio) The connection has ended."""
         self._received.append(LossMessage("The process that reads the change stream has ended.", True, None))
         self._arrived.set()
+        self._placed.set()
 
     async def close(self) -> None:
         transport, self._transport = self._transport, None
         if transport is not None:
-            transport.abort()
+            # Behind the last request.
+            transport.close()
         self._effective.set()
         self._arrived.set()
 

@@ -216,6 +216,9 @@ class MySqlStream:
     async def mark_place(self) -> None:
         """Return at once: the log of MariaDB has a place behind each batch."""
 
+    def unmark(self) -> None:
+        """Do nothing, like `leave`."""
+
     def leave(self) -> None:
         """Do nothing: the server's settings decide how long it keeps its log."""
 

@@ -112,6 +112,13 @@ class SlotPlace:
         )
 
 
+async def write_transaction(ordinary: psycopg.AsyncConnection) -> None:
+    """Commit a transaction that is in the stream and changes no table."""
+    # It is flushed, whatever the role's setting, and does not wait for standbys.
+    await ordinary.execute("SET synchronous_commit = local")
+    await ordinary.execute("SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
+
+
 def wal_end(keepalive: bytes) -> tuple[int, bool]:
     """Return the position up to which the server has sent everything, and whether it asks for a status update."""
     _, position, _, wants_reply = _KEEPALIVE(keepalive)

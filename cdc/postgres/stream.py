@@ -20,7 +20,7 @@ from cdc.postgres import slot as slots
 from cdc.postgres.delays import delay_reason
 from cdc.postgres.failures import check_conninfo, classify, stream_hint
 from cdc.postgres.pgoutput import Decoder, MalformedStream
-from cdc.postgres.place import ALIVE, DATA, PAYLOAD, SlotPlace, wal_end
+from cdc.postgres.place import ALIVE, DATA, PAYLOAD, SlotPlace, wal_end, write_transaction
 from cdc.postgres.publication import require_publication
 from cdc.postgres.replication import ReplicationConnection, connect, raise_end, read_snapshot
 from cdc.postgres.resumption import Resumption
@@ -92,6 +92,7 @@ class PostgresStream:
         self._resumed = False
         self._closed = False
         self._left = False
+        self._continued_at = ""
         #: Set once there is a place. While it is there, nothing is acknowledged.
         self._placed: asyncio.Event | None = None
         self._decoder = Decoder(0, max_transaction_rows)
@@ -114,7 +115,7 @@ class PostgresStream:
             async with asyncio.timeout(self._start_timeout_s):
                 return await self._start()
         except TimeoutError:
-            reason = await self._delay_reason()
+            reason = await delay_reason(self._conninfo, self._connect_timeout_s)
             await self.close()
             raise StreamLost(f"The replication slot could not be created in time: {reason}", retryable=True) from None
         except psycopg.Error as problem:
@@ -154,17 +155,14 @@ class PostgresStream:
 
     async def _report_delay(self) -> None:
         await asyncio.sleep(PATIENT_S)
-        self.held_up = await self._delay_reason()
+        self.held_up = await delay_reason(self._conninfo, self._connect_timeout_s)
         log.warning("the change stream cannot begin yet: %s", self.held_up)
-
-    async def _delay_reason(self) -> str:
-        return await delay_reason(self._conninfo, self._connect_timeout_s)
 
     async def _start(self) -> StreamStart:
         async with await self._connect() as ordinary:
             await require_publication(ordinary, self._publication)
             slot = await slots.choose(ordinary, self._slot_options)
-            connection = self._connection = await self._open()
+            connection = self._connection = await ReplicationConnection.open(self._conninfo, self._connect_timeout_s)
             server = await connection.identify()
             if slot.permanent:
                 self._resumption = Resumption(slot, self._publication, server, {connection.pid})
@@ -187,7 +185,7 @@ class PostgresStream:
         )
         self._decoder = Decoder(place.last.xid, self._max_transaction_rows)
         await place.recognize(self._connection, self._decoder)
-        self._resumption, self._left = resumption, True
+        self._resumption, self._left, self._continued_at = resumption, True, place.text()
         self._reported, self._acknowledged = self._decoder.position, place.last.start
         self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
         return StreamStart(self._reported, snapshot, server=str(resumption.server), continued=True)
@@ -196,10 +194,10 @@ class PostgresStream:
 
     @property
     def place(self) -> StreamPlace | None:
-        """The place behind the last batch; None unless the slot may be left behind and has the last transaction."""
+        """The place behind the last batch, if it was wanted; None unless the slot has the last transaction."""
         resumption, decoder, connection = self._resumption, self._decoder, self._connection
         last, position = decoder.last, self._reported
-        if resumption is None or connection is None or last is None or not self._may_be_left(resumption):
+        if self._placed is None or resumption is None or connection is None or last is None:
             return None
         if last.start < self._acknowledged or position != decoder.position or self._altering is not None:
             return None
@@ -207,23 +205,27 @@ class PostgresStream:
         place = SlotPlace(server.system, server.timeline, connection.version, resumption.slot.name, position, last)
         return StreamPlace(position, place.text(), hidden=True)
 
-    def _may_be_left(self, resumption: Resumption) -> bool:
-        return self._slot_options.outlives_service and resumption.slot.bounded
-
     async def mark_place(self) -> None:
-        """Write a transaction, unless there is one since the last acknowledgement, and wait until it has been read."""
-        if self._resumption is None or not self._may_be_left(self._resumption):
+        """Write a transaction, unless there is one since the last acknowledgement, and wait until it has been read.
+        Nothing is acknowledged from then on. Return at once if the slot may not be left behind."""
+        if self._resumption is None or not (self._resumption.slot.bounded and self._slot_options.outlives_service):
             return
         self._placed = placed = asyncio.Event()
         if self.place is None:
             try:
                 async with await self._connect() as ordinary:
-                    # It is flushed, whatever the role's setting, and does not wait for standbys.
-                    await ordinary.execute("SET synchronous_commit = local")
-                    await ordinary.execute("SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
+                    await write_transaction(ordinary)
             except psycopg.Error as problem:
                 log.warning("the place of the change stream could not be marked: %s", self._lost(problem))
             await placed.wait()
+
+    async def refusal(self, place: str) -> str:
+        """Return "" for the very place at which the stream was continued: no later transaction was compared."""
+        return "" if place == self._continued_at else "The stream continues at an earlier place, of another engine."
+
+    def unmark(self) -> None:
+        """Acknowledge transactions again."""
+        self._placed = None
 
     def leave(self) -> None:
         """Let the slot be when the stream is closed."""
@@ -236,9 +238,6 @@ class PostgresStream:
 
     async def _connect(self) -> psycopg.AsyncConnection:
         return await connect(self._conninfo, self._connect_timeout_s)
-
-    async def _open(self) -> ReplicationConnection:
-        return await ReplicationConnection.open(self._conninfo, self._connect_timeout_s)
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -380,7 +379,7 @@ class PostgresStream:
     def acknowledge(self, position: int) -> None:
         """Allow the server to remove the log up to `position`, unless a place is wanted."""
         if self._placed is not None:
-            if self.place is not None:
+            if position == self._reported and self.place is not None:
                 self._placed.set()
         elif position > self._acknowledged:
             self._left = False

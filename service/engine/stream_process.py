@@ -15,7 +15,7 @@ from service.engine.checkpoint.files import checkpoints_of
 from service.engine.databases.streams import open_stream
 from service.engine.loop import garbage
 from service.ground.logs import configure_logging
-from service.protocol.child import StartReport, StreamChild, report
+from service.protocol.child import STOP_S, StartReport, StreamChild, report
 from service.protocol.liveness import follow_loop
 from service.settings.errors import SettingsError
 from service.settings.stack import Settings
@@ -45,6 +45,8 @@ async def _main(child: StreamChild) -> int:
         _stalled,
         child.settings.engine.step_rows,
         receivers=_awaited_engines(child.settings),
+        # Longer than an engine may take to stop.
+        rest_s=2 * STOP_S + child.settings.state.checkpoint_s,
     )
     server = await hub.serve(socket.socket(fileno=child.listener))
     garbage.be_seldom()

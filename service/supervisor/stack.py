@@ -146,7 +146,7 @@ class Supervisor:
         await asyncio.gather(*(worker.stop() for worker in self.workers))
         await asyncio.gather(*(engine.stop() for engine in self.engines), self._close_admin())
         if self.stream is not None:
-            # Not earlier: an engine whose stream ends has no place for a checkpoint.
+            # Not earlier: an engine whose stream ends has no place for a checkpoint, and a slot may have to be left.
             await self.stream.stop()
         if self._stream_listener is not None:
             self._stream_listener.close()

@@ -16,6 +16,7 @@ from tests.integration.warm import filled_service
 pytestmark = pytest.mark.postgres
 
 VERSION = "Upquery-Version"
+ANY_ENGINES = pytest.mark.parametrize("engines", [1, 2], ids=["one engine", "two engines"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,9 @@ def test_two_engines_go_on(pair: Pair, tmp_path: Path) -> None:
         assert "change stream lost" not in service.log.read_text()
 
 
-def test_a_restart_across_the_promotion_is_warm(pair: Pair, tmp_path: Path) -> None:
-    with filled_service(pair.database, tmp_path) as service:
+@ANY_ENGINES
+def test_a_restart_across_the_promotion_is_warm(pair: Pair, tmp_path: Path, engines: int) -> None:
+    with filled_service(pair.database, tmp_path, engines=engines) as service:
         pair.standby.wait_for_slots()
         service.running.stop()
         pair.standby.wait_for_slots()

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from cdc.fanout.places import SharedContinuableStream
 from cdc.postgres.place import SlotPlace
 from cdc.postgres.slot import SlotOptions, slot_name
 from cdc.stream import StreamStart
@@ -136,20 +137,47 @@ def test_another_last_transaction(database: Database, options: SlotOptions, fiel
 
 
 def test_what_has_been_acknowledged_has_no_place(database: Database, options: SlotOptions) -> None:
-    """The server sends it no more."""
+    """The server sends it no more. So nothing is acknowledged while a place is wanted."""
 
     async def check() -> None:
         async with streaming(database, TABLE, slot=options) as stream:
             database.execute("INSERT INTO items VALUES (1, 'a')")
             await stream.catch_up()
-            assert stream.source.place is not None
-            stream.source.acknowledge(stream.position)
             assert stream.source.place is None
+            await stream.source.mark_place()
+            stream.source.acknowledge(stream.position)
+            assert stream.source.place is not None
+            stream.source.unmark()
+            stream.source.acknowledge(stream.position)
+            marking = asyncio.ensure_future(stream.source.mark_place())
+            await asyncio.sleep(0)
+            assert stream.source.place is None
+            marking.cancel()
         async with streaming(database, TABLE, slot=replace(options, outlives_service=False)) as stream:
             database.execute("INSERT INTO items VALUES (2, 'a')")
             await stream.catch_up()
             assert stream.source.place is None
             await stream.source.mark_place()
+
+    run(check())
+
+
+def test_other_places_are_refused(database: Database, options: SlotOptions) -> None:
+    """Several engines may continue where all of them stopped: no transaction but the last before that is compared."""
+
+    async def check() -> None:
+        async with streaming(database, TABLE, slot=options) as first:
+            place = await left(first)
+        other = SlotPlace.parse(place)
+        async with continued(database, options, place) as (second, _):
+            source = second.source
+            assert isinstance(source, SharedContinuableStream)
+            assert await source.refusal(place) == ""
+            later = replace(other, position=other.position + 8)
+            assert "earlier place" in await source.refusal(later.text())
+        later = replace(other, last=other.last._replace(time_us=3))
+        async with continued(database, options, later.text()) as (third, _):
+            assert "earlier place" in await third.source.refusal(later.text())
 
     run(check())
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, empty_mariadb, start_mariadb
-from tests.fixtures.postgres import Database
+from tests.fixtures.mariadb import MariaDbServer, empty_mariadb, start_mariadb
 from tests.fixtures.service import process_named, until
 from tests.integration.warm import WarmDatabase, WarmService, dialect_of, filled_service
 
-#: Databases with numbers of engines. (Several engines over PostgreSQL begin with an empty cache.)
+#: Databases with numbers of engines.
 SITES = [
     pytest.param(("mariadb", 1), marks=pytest.mark.mariadb, id="mariadb"),
     pytest.param(("mariadb", 2), marks=pytest.mark.mariadb, id="mariadb, two engines"),
     pytest.param(("database", 1), marks=pytest.mark.postgres, id="postgres"),
+    pytest.param(("database", 2), marks=pytest.mark.postgres, id="postgres, two engines"),
 ]
 
 
@@ -94,17 +94,16 @@ def test_other_engines(warm: WarmService) -> None:
     warm.compare()
 
 
-@pytest.mark.mariadb
-def test_an_engine_has_no_checkpoint(mariadb: MariaDatabase, tmp_path: Path) -> None:
+@pytest.mark.parametrize("site", SITES[1::2], indirect=True)
+def test_an_engine_has_no_checkpoint(warm: WarmService) -> None:
     """The others' keys are there, also if writers go on: the stream begins at the earliest place."""
-    with filled_service(mariadb, tmp_path, engines=2) as warm:
-        with warm.writing():
-            warm.running.stop()
-            warm.checkpoints[0].unlink()
-            warm.restart()
-            rate = warm.hit_rate("story")
-        warm.compare()
-        assert 0.2 < rate < 0.8
+    with warm.writing():
+        warm.running.stop()
+        warm.checkpoints[0].unlink()
+        warm.restart()
+        rate = warm.hit_rate("story")
+    warm.compare()
+    assert 0.2 < rate < 0.8
 
 
 def test_other_views(warm: WarmService) -> None:
@@ -116,15 +115,6 @@ def test_other_views(warm: WarmService) -> None:
     assert warm.hit_rate("story") == 0.0
     assert warm.hit_rate("counted", "newest") == 1.0
     warm.compare()
-
-
-@pytest.mark.postgres
-def test_several_engines_over_postgres_begin_empty(database: Database, tmp_path: Path) -> None:
-    """Neither a file is left, nor a slot."""
-    with filled_service(database, tmp_path, engines=2) as warm:
-        warm.running.stop()
-        assert warm.checkpoints == []
-        assert database.query("SELECT FROM pg_replication_slots WHERE database = current_database()") == []
 
 
 def test_tables_are_altered_while_it_is_stopped(site: tuple[WarmDatabase, int], tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from tests.integration.warm import WarmService, filled_service
 pytestmark = pytest.mark.postgres
 
 SLOTS = "SELECT slot_name, active FROM pg_replication_slots"
+#: Tests of a service with one engine, and of one whose engines share the slot.
+ANY_ENGINES = pytest.mark.parametrize("engines", [1, 2], indirect=True, ids=["one engine", "two engines"])
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +35,13 @@ def own() -> Iterator[Database]:
 
 
 @pytest.fixture
-def warm(own: Database, tmp_path: Path) -> Iterator[WarmService]:
-    with empty_database(own.server) as database, filled_service(database, tmp_path) as service:
+def engines(request: pytest.FixtureRequest) -> int:
+    return getattr(request, "param", 1)
+
+
+@pytest.fixture
+def warm(own: Database, tmp_path: Path, engines: int) -> Iterator[WarmService]:
+    with empty_database(own.server) as database, filled_service(database, tmp_path, engines=engines) as service:
         yield service
 
 
@@ -52,13 +59,16 @@ def write(service: WarmService) -> None:
 
 
 def restarts_warm(service: WarmService) -> bool:
-    """Starts it again and compares all keys; returns whether the checkpoint was used."""
+    """Starts it again and compares all keys; returns whether the checkpoints were used: all of them, or none."""
     used = service.log().count("the checkpoint was read")
     service.restart()
     service.compare()
-    return service.log().count("the checkpoint was read") > used
+    read = service.log().count("the checkpoint was read") - used
+    assert read in (0, service.engines), service.log()
+    return read > 0
 
 
+@ANY_ENGINES
 def test_the_slot_is_left_while_it_is_stopped(warm: WarmService) -> None:
     ((name, active),) = slots(warm)
     assert active
@@ -71,9 +81,13 @@ def test_the_slot_is_left_while_it_is_stopped(warm: WarmService) -> None:
     assert slots(warm) == [(name, True)]
 
 
-def test_a_service_that_is_not_persistent_leaves_nothing(own: Database, tmp_path: Path) -> None:
+@ANY_ENGINES
+def test_a_service_that_is_not_persistent_leaves_nothing(own: Database, tmp_path: Path, engines: int) -> None:
     settings: dict[str, dict[str, Any]] = {"state": {}}
-    with empty_database(own.server) as database, filled_service(database, tmp_path, settings=settings) as service:
+    with (
+        empty_database(own.server) as database,
+        filled_service(database, tmp_path, settings=settings, engines=engines) as service,
+    ):
         service.running.stop()
         assert slots(service) == []
         assert service.checkpoints == []
@@ -130,6 +144,7 @@ def unlimit(service: WarmService) -> None:
     service.database.execute("ALTER SYSTEM SET max_slot_wal_keep_size = -1", "SELECT pg_reload_conf()")
 
 
+@ANY_ENGINES
 @pytest.mark.parametrize(
     ("happens", "why"),
     [
@@ -168,6 +183,7 @@ def starts(database: Database) -> bool:
     return True
 
 
+@ANY_ENGINES
 @pytest.mark.parametrize("fail", [restart, crash, kill])
 def test_the_server_fails_while_it_is_stopped(warm: WarmService, fail: Callable[[Database], None]) -> None:
     """Commits that were not flushed, and that the service may have seen, are gone; other ones get their ids."""
@@ -205,6 +221,7 @@ def unflushed_writes(database: Database) -> Iterator[None]:
         writer.join()
 
 
+@ANY_ENGINES
 def test_transactions_that_are_open_during_the_restart(warm: WarmService) -> None:
     """Their changes are in the stream when they commit. Nothing waits for them."""
     with psycopg.connect(warm.database.url) as one, psycopg.connect(warm.database.url) as other:
@@ -226,6 +243,7 @@ def test_transactions_that_are_open_during_the_restart(warm: WarmService) -> Non
     warm.compare()
 
 
+@ANY_ENGINES
 def test_a_table_that_is_followed_anew_waits_for_open_transactions(warm: WarmService) -> None:
     """The stream lacks rows that these had written before the table was published."""
     database = warm.database
@@ -243,10 +261,11 @@ def test_a_table_that_is_followed_anew_waits_for_open_transactions(warm: WarmSer
     warm.compare()
 
 
-def test_a_commit_that_no_snapshot_sees(own: Database, tmp_path: Path) -> None:
+@ANY_ENGINES
+def test_a_commit_that_no_snapshot_sees(own: Database, tmp_path: Path, engines: int) -> None:
     """A commit waits for a standby that does not exist: it is in the log, and applied, and not visible. Lookups after a
     restart could miss it, so the cache begins empty."""
-    with empty_database(own.server) as database, filled_service(database, tmp_path) as warm:
+    with empty_database(own.server) as database, filled_service(database, tmp_path, engines=engines) as warm:
         database.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
         ended = threading.Event()
 
@@ -343,6 +362,7 @@ def test_tables_that_were_rewritten_before(warm: WarmService) -> None:
     assert '"changed_tables": []' in warm.log()
 
 
+@ANY_ENGINES
 def test_another_server(warm: WarmService) -> None:
     """Database and slot have the same names there, and the log is at another position."""
     ((name, _),) = slots(warm)
@@ -364,13 +384,14 @@ def test_another_server(warm: WarmService) -> None:
         discard_server(other)
 
 
-def test_an_older_copy_of_the_server(tmp_path: Path) -> None:
+@ANY_ENGINES
+def test_an_older_copy_of_the_server(tmp_path: Path, engines: int) -> None:
     """System, timeline and slot are the same, and its log has grown beyond the checkpoint again."""
     server = start_server()
     database = Database("postgres", server.url, server)
     data, copy = server.log.parent / "data", server.log.parent / "copy"
     try:
-        with filled_service(database, tmp_path) as warm:
+        with filled_service(database, tmp_path, engines=engines) as warm:
             server.stop("fast")
             shutil.copytree(data, copy, symlinks=True)
             _own_as(data, copy)
@@ -404,7 +425,8 @@ def _own_as(original: Path, copy: Path) -> None:
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
-def test_a_role_without_the_right_to_write_messages(own: Database, tmp_path: Path) -> None:
+@ANY_ENGINES
+def test_a_role_without_the_right_to_write_messages(own: Database, tmp_path: Path, engines: int) -> None:
     """The last transaction before the stop serves as well, if there is one."""
     with empty_database(own.server) as database:
         database.execute(
@@ -418,7 +440,7 @@ def test_a_role_without_the_right_to_write_messages(own: Database, tmp_path: Pat
         )
         url = {"upstream": {"url": database.url.replace("postgres@", "app@")}}
         try:
-            with filled_service(database, tmp_path, settings=url) as service:
+            with filled_service(database, tmp_path, settings=url, engines=engines) as service:
                 with service.writing() as written:
                     until(lambda: written() > 50)
                     service.running.stop()
@@ -428,6 +450,7 @@ def test_a_role_without_the_right_to_write_messages(own: Database, tmp_path: Pat
             database.execute("DROP OWNED BY app", "DROP ROLE app")
 
 
+@ANY_ENGINES
 def test_misses_right_after_the_restart(warm: WarmService) -> None:
     """Reads of keys that were not in memory, while the stream catches up."""
     warm.running.call("POST", "/v1/evict", json={"state_bytes": 1 << 40}).raise_for_status()

@@ -36,6 +36,9 @@ class Log(Script):
     async def mark_place(self) -> None:
         """There is a place behind each batch."""
 
+    def unmark(self) -> None:
+        """There are places anyway."""
+
     def leave(self) -> None:
         """The log stays anyway."""
 
@@ -65,7 +68,7 @@ async def _together(*starts: Coroutine[Any, Any, StreamStart]) -> list[StreamSta
 
 
 def _at(position: int) -> str:
-    return f'[{position}, "log:{position}"]'
+    return f'[{position}, "log:{position}", false]'
 
 
 def test_the_stream_begins_at_the_earliest_place_and_each_skips_what_it_has() -> None:
@@ -82,6 +85,8 @@ def test_the_stream_begins_at_the_earliest_place_and_each_skips_what_it_has() ->
             found = [await engine.until(75) for engine in (one, two, cold)]
             assert [ends(batch, "a") for batch in found] == [[75], [65, 70, 75], [65, 70, 75]]
             assert [engine.source.place for engine in (one, two, cold)] == [StreamPlace(75, _at(75))] * 3
+            # All that precedes its place was visible.
+            assert [s.snapshot.xmax for s in starts] == [9, 9, 12]  # type: ignore[attr-defined]
 
     run(scenario)
 
