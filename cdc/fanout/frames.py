@@ -61,6 +61,13 @@ class LeaveRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ReconnectRequest:
+    """Receiver's request for another connection, if the stream still is that of this `server`, as in `StreamStart`."""
+
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
 class JoinReply:
     """Hub's first reply: everything after `position` follows, which may be before the receiver's own place. `gtids`,
     `server`, `continued` and `refusal` as in `StreamStart`; `place` is the stream's at `position`."""
@@ -102,7 +109,7 @@ class LossMessage:
 
 
 #: Requests that concern the stream which runs.
-StreamRequest = PositionRequest | Acknowledgement | MarkRequest | LeaveRequest
+StreamRequest = PositionRequest | Acknowledgement | MarkRequest | LeaveRequest | ReconnectRequest
 Request = FollowRequest | StreamRequest
 Reply = JoinReply | FollowReply | NoPlaceReply | NoticeMessage | LossMessage
 Message = Request | Reply

@@ -35,6 +35,7 @@ from cdc.fanout.frames import (
     NoPlaceReply,
     NoticeMessage,
     PositionRequest,
+    ReconnectRequest,
     Request,
     StreamRequest,
     frame_of,
@@ -214,7 +215,9 @@ class Hub:
         gtids = self._at.gtids
         if gtids is not None and batch.passed:
             gtids = gtids.extended(batch.passed)
-        self._at = JoinReply(batch.position, gtids, self._at.server, place)
+        if batch.server:
+            self._server = batch.server
+        self._at = JoinReply(batch.position, gtids, batch.server or self._at.server, place)
 
     async def _until_taken(self) -> None:
         # Requests are handled even during a backlog.
@@ -278,6 +281,9 @@ class Hub:
             case LeaveRequest():
                 if isinstance(source, ContinuableStream):
                     source.leave()
+            case ReconnectRequest():
+                if isinstance(source, ContinuableStream) and request.server == self._at.server:
+                    source.reconnect()
             case _:
                 assert_never(request)
 

@@ -32,6 +32,7 @@ from cdc.fanout.frames import (
     NoticeMessage,
     PlacedBatch,
     PositionRequest,
+    ReconnectRequest,
     frame_of,
 )
 from cdc.stream import StreamPlace, StreamStart, UpstreamSnapshot
@@ -118,7 +119,8 @@ class FanoutStream(asyncio.Protocol):
         self._send(LeaveRequest())
 
     def reconnect(self) -> None:
-        """Do nothing: the hub replaces a connection that breaks."""
+        """Have the hub replace its connection, unless another receiver has had it do so."""
+        self._send(ReconnectRequest(self._server()))
 
     async def _started(self) -> StreamStart:
         try:
@@ -200,7 +202,7 @@ class FanoutStream(asyncio.Protocol):
                     anything = True
                 case JoinReply() | FollowRequest() | PositionRequest() | Acknowledgement():
                     raise AssertionError(f"a hub does not send {message}")
-                case MarkRequest() | LeaveRequest():
+                case MarkRequest() | LeaveRequest() | ReconnectRequest():
                     raise AssertionError(f"a hub does not send {message}")
                 case _:
                     assert_never(message)

@@ -21,6 +21,7 @@ class SlotLog(Log):
     keeps: bool = True
     marked: bool = False
     left: bool = False
+    reconnected: int = 0
 
     @property
     def place(self) -> StreamPlace | None:
@@ -36,6 +37,9 @@ class SlotLog(Log):
 
     def leave(self) -> None:
         self.left = True
+
+    def reconnect(self) -> None:
+        self.reconnected += 1
 
 
 @dataclass
@@ -187,5 +191,23 @@ def test_a_hidden_place_is_not_that_of_the_next_stop() -> None:
             started = await one.source.start_at('[70, "log:70", true]')
             assert (started.position, started.continued) == (70, True)
             assert one.source.place is None
+
+    run(scenario)
+
+
+def test_the_connection_is_replaced_once() -> None:
+    """All receivers see that another server answers; those that come later join the stream of that."""
+
+    async def scenario() -> None:
+        async with followers(2) as (site, (one, two)):
+            one.source.reconnect()
+            await met(lambda: site.log.reconnected == 1)
+            site.log.coming.put_nowait(Batch([], 120, resumed=True, server="server 2"))
+            assert (await one.follow(120)).server == "server 2"
+            two.source.reconnect()
+            third = Follower(site, a=A)
+            third.server = "server 2"
+            assert (await third.start()).server == "server 2"
+            assert (site.log.reconnected, len(site.streams)) == (1, 1)
 
     run(scenario)
