@@ -35,6 +35,9 @@ _LEAST_BYTES = 16 << 20
 _MORE_ROOM = (
     "Give it more (docker run --shm-size=2g; Kubernetes: a sizeLimit of its volume), or set another [engine] directory."
 )
+#: Time for the stream process to stop. Its stream has ended with the engines; a slot may still have to be dropped, but
+#: the next start does that otherwise.
+_STREAM_STOP_S = 2.0
 
 
 class Supervisor:
@@ -100,7 +103,7 @@ class Supervisor:
         listener.bind(str(run.paths.stream_socket))
         listener.listen(len(self.engines))
         child = stream_child(self._settings, listener.fileno())
-        return Child("stream", child, (listener.fileno(),), self._settings.engine.watchdog_s)
+        return Child("stream", child, (listener.fileno(),), self._settings.engine.watchdog_s, _STREAM_STOP_S)
 
     def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
         first, *others = [run.paths.of_shard(shard) for shard in shards_of(self._settings)]
