@@ -19,10 +19,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from tests.faults.disks import Disks, may_mount, small_disks
 from tests.faults.sides import ROWS, Side
 from tests.fixtures.proxy import Proxy, running_proxy
-from tests.fixtures.service import HTTP, RunningService, process_named, until
-from tests.integration.consistency import Load
+from tests.fixtures.service import HTTP, PATIENT, RunningService, process_named, until
+from tests.integration.consistency import RECOVERY_S, Load
 from tests.integration.news_workload import VIEWS
 
 WORKERS = 2
@@ -30,6 +31,9 @@ SILENCE_S, STATEMENT_S = 3.0, 5.0
 #: Seconds between two lists of hot keys: so short that no list is old.
 HOT_KEYS_S = 0.5
 PROBED = {name: f"SELECT id, n FROM {name} WHERE id = :id" for name in ROWS}
+#: Keys that are in memory when a fault begins, of a view that nobody else reads.
+HELD = 50
+HELD_VIEW = "SELECT n, id, n + 1 AS next FROM apart WHERE id = :id"
 #: How long a probe waits for its answer.
 PROBE_S = 5.0
 
@@ -41,6 +45,8 @@ class Probe:
     at_s: float
     took_s: float
     status: int
+    #: Of the answer, if it came from memory.
+    version: str = ""
 
 
 class Prober(threading.Thread):
@@ -67,12 +73,13 @@ class Prober(threading.Thread):
             connection.request("GET", f"/v1/views/{self._view}?id={key}")
             response = connection.getresponse()
             response.read()
-            status = response.status
+            hit = "; hit" in response.headers.get("Cache-Status", "")
+            status, version = response.status, response.headers.get("Upquery-Version", "") if hit else ""
         except (OSError, HTTPException):
-            status = 0
+            status, version = 0, ""
         finally:
             connection.close()
-        self.probes.append(Probe(began, time.monotonic() - began, status))
+        self.probes.append(Probe(began, time.monotonic() - began, status, version))
 
     def stop(self) -> None:
         """Ask it to end, and wait."""
@@ -94,6 +101,48 @@ class Bed:
     load: Load
     hits: Prober
     misses: Prober
+    #: The state directory, as tests see it.
+    state: Path
+    engines: int
+    #: Small file systems of the state directory and of the leaf store, if they are.
+    disks: Disks | None
+
+    @staticmethod
+    def held_keys() -> range:
+        """Keys far from those that are probed."""
+        return range(ROWS["apart"] - HELD + 1, ROWS["apart"] + 1)
+
+    def read_held(self, key: int, hits: list[bool]) -> bool:
+        """Read one of them; return whether it was answered, and note whether that was from memory."""
+        with suppress(httpx.HTTPError):
+            reply = self.service.read("held", PATIENT, id=key)
+            if reply.is_success:
+                hits.append("; hit" in reply.headers.get("Cache-Status", ""))
+                return True
+        return False
+
+    def hold_keys(self) -> None:
+        """Read them until all are in memory."""
+        for key in self.held_keys():
+            until(lambda key=key: self.service.hits("held", id=key), RECOVERY_S)
+
+    @property
+    def is_warm(self) -> bool:
+        """True if a restart in order begins with the cache of before."""
+        return self.side.warm if self.engines == 1 else self.side.several_warm
+
+    @property
+    def workers(self) -> int:
+        """Number of them."""
+        return WORKERS
+
+    def engine_names(self) -> list[str]:
+        """Names of the processes that hold state or follow changes."""
+        return ["engine"] if self.engines == 1 else ["stream", *(f"engine-{n}" for n in range(self.engines))]
+
+    def checkpoints(self, suffix: str = "") -> list[Path]:
+        """The files that there are; with a suffix, those being written."""
+        return [path for path in self.state.glob(f"checkpoint*{suffix}") if path.suffix == suffix]
 
     def pid(self, name: str) -> int:
         """Return the PID of one of the service's processes, once it runs."""
@@ -137,9 +186,9 @@ class Bed:
 
 
 @contextmanager
-def running_bed(make_side: Callable[[], Side], *, shards: int = 1, **engine: Any) -> Iterator[Bed]:
-    """The site, the service with two workers, the load and the probers, for the length of a block. `engine`: more of
-    its settings."""
+def running_bed(make_side: Callable[[], Side], *, shards: int = 1, small: bool = False, **engine: Any) -> Iterator[Bed]:
+    """The site, the service with two workers, the load and the probers, for the length of a block. `small`: state and
+    leaf store are in file systems of their own, where these can be made; `engine`: more of its settings."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         side = make_side()
@@ -147,19 +196,13 @@ def running_bed(make_side: Callable[[], Side], *, shards: int = 1, **engine: Any
         port = urlsplit(side.news.url).port
         assert port is not None
         proxy = stack.enter_context(running_proxy(port))
-        views = {name: sql for name, (sql, _, _, _) in VIEWS.items()} | {"apart": PROBED["apart"]}
-        url = side.news.url.replace(f":{port}", f":{proxy.port}")
-        service = RunningService(
-            directory,
-            url,
-            views,
-            http={"workers": WORKERS},
-            cdc={"silence_s": SILENCE_S},
-            engine={"shards": shards, **engine},
-            upstream={"statement_timeout_s": STATEMENT_S},
-            state={"hot_keys_s": HOT_KEYS_S, "persistent": True},
-        )
+        disks = stack.enter_context(small_disks(directory / "disk")) if small and may_mount() else None
+        state = directory / ("disk/state" if disks else "state")
+        service = _service(directory, side, proxy, state, engine={"shards": shards, **engine})
         stack.callback(service.discard)
+        if disks is not None:
+            disks.give(service)
+            state = disks.seen(state)
         service.start()
         kept = {"sql": PROBED["kept"], "materialization": "full"}
         service.call("PUT", "/v1/catalog/views/kept", json=kept).raise_for_status()
@@ -167,9 +210,27 @@ def running_bed(make_side: Callable[[], Side], *, shards: int = 1, **engine: Any
         probers = [Prober(service, view) for view in ("kept", "apart")]
         load = Load(side.news, service)
         load.spare()
+        # Nobody but a fault evicts what is held.
+        load.evicts_bytes = False
         with load:
             for prober in probers:
                 prober.start()
                 stack.callback(prober.stop)
             load.compare()
-            yield Bed(side, service, proxy, load, *probers)
+            yield Bed(side, service, proxy, load, *probers, state, shards, disks)
+
+
+def _service(directory: Path, side: Side, proxy: Proxy, state: Path, **sections: Any) -> RunningService:
+    """One that has not been started."""
+    views = {name: sql for name, (sql, _, _, _) in VIEWS.items()} | {"apart": PROBED["apart"], "held": HELD_VIEW}
+    url = side.news.url.replace(f":{urlsplit(side.news.url).port}", f":{proxy.port}")
+    given = {
+        "http": {"workers": WORKERS},
+        "cdc": {"silence_s": SILENCE_S},
+        "upstream": {"statement_timeout_s": STATEMENT_S},
+        "state": {"directory": str(state), "hot_keys_s": HOT_KEYS_S, "persistent": True},
+        **sections,
+    }
+    for name, values in side.sections.items():
+        given[name] = {**given.get(name, {}), **values}
+    return RunningService(directory, url, views, **given)

@@ -5,25 +5,16 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
 
 from tests.faults.bed import Bed
-from tests.faults.injection import Fault
+from tests.faults.kafka_side import KafkaSide
+from tests.faults.restarts import BEGAN, Broken, restarted
 from tests.faults.sides import PostgresSide, suspended
 from tests.fixtures.service import HTTP, alive, until
 
-#: Longer than the watchdog waits.
-_FOR_GOOD_S = 14.0
-_DIED, _HANGS = r"child died", r"child hangs"
-_SILENT = r'upquery_process_silent\{{process="{}"\}} 1'
-_LOST = r"change stream lost"
-_BROKE = r"the connection of the change stream broke"
-_WRITTEN, _USED = r"checkpoint written", "the checkpoint was read"
 _CONTINUES = "the change stream continues from the slot"
-#: Of answers that are seconds behind.
-_OLD = r"upquery_age_seconds [3-9]"
-Broken = Callable[[Bed], AbstractContextManager[None]]
 
 
 def killed(*names: str) -> Broken:
@@ -65,25 +56,77 @@ def stalled(bed: Bed, said: bytes) -> Iterator[None]:
 
 
 @contextmanager
+def cut(bed: Bed, said: bytes) -> Iterator[None]:
+    """Connections are closed on their way, and nobody at either end has asked for it."""
+    for each in bed.proxy.connections:
+        if said in each.said:
+            each.close()
+    yield
+
+
+@contextmanager
+def without_room_for_leaves(bed: Bed) -> Iterator[None]:
+    """The file system of the leaf store is full."""
+    assert bed.disks is not None
+    with bed.disks.full(bed.service.run):
+        yield
+
+
+@contextmanager
+def without_room_for_state(bed: Bed) -> Iterator[None]:
+    """The file system of the state directory is full."""
+    assert bed.disks is not None
+    with bed.disks.full(bed.disks.state):
+        put_unkept(bed)
+        yield
+    drop_unkept(bed)
+
+
+@contextmanager
+def without_broker(bed: Bed) -> Iterator[None]:
+    """The broker crashes, and is started again."""
+    assert isinstance(bed.side, KafkaSide)
+    bed.side.broker.kill()
+    yield
+    bed.side.broker.start()
+
+
+@contextmanager
+def without_connector(bed: Bed) -> Iterator[None]:
+    """The connector crashes, and is started again: what it had not noted is sent once more."""
+    assert isinstance(bed.side, KafkaSide)
+    bed.side.connector.kill()
+    yield
+    bed.side.connector.start()
+
+
+@contextmanager
+def unread(bed: Bed, change: Callable[[KafkaSide], AbstractContextManager[None]]) -> Iterator[None]:
+    """Topics change while the engine does not read them."""
+    assert isinstance(bed.side, KafkaSide)
+    with stopped("engine", goes_on=True)(bed):
+        commits = bed.load.commits
+        until(lambda: bed.load.check() is None and bed.load.commits > commits + 500)
+        with change(bed.side):
+            pass
+    yield
+
+
+@contextmanager
+def restarted_without_room(bed: Bed) -> Iterator[None]:
+    """The file system of the state directory is full when the service is stopped, and when it is started again."""
+    assert bed.disks is not None
+    with bed.disks.full(bed.disks.state), restarted(bed, says=BEGAN):
+        yield
+
+
+@contextmanager
 def crashed(bed: Bed, *also: str) -> Iterator[None]:
     """The database is away; some of our processes die meanwhile."""
     bed.side.crash()
     with killed(*also)(bed):
         yield
     bed.side.start()
-
-
-@contextmanager
-def restarted(bed: Bed, meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext) -> Iterator[None]:
-    """The service is stopped and started again, with its cache, whatever has happened meanwhile."""
-    service = bed.service
-    service.keep_ports()
-    assert service.stop() == 0
-    with meanwhile():
-        yield
-    used = service.log.read_text().count(_USED)
-    service.start()
-    assert service.log.read_text().count(_USED) == used + 1, service.log.read_text()[-5000:]
 
 
 @contextmanager
@@ -165,19 +208,29 @@ def impatient(bed: Bed) -> Iterator[None]:
         yield
 
 
+def put_unkept(bed: Bed) -> None:
+    """Put a view, and be told that it cannot be kept."""
+    assert bed.service.put("unkept", "SELECT id FROM stories WHERE author = :author").status_code == 500
+
+
+def drop_unkept(bed: Bed) -> None:
+    """Drop it, when there is room again."""
+    bed.service.call("DELETE", "/v1/catalog/views/unkept").raise_for_status()
+
+
 @contextmanager
 def without_state(bed: Bed) -> Iterator[None]:
-    """Nothing can be kept: who puts a view is told."""
-    state = bed.service.directory / "state"
+    """Nothing can be kept."""
+    state = bed.state
     away = state.rename(state.with_name("away"))
     state.touch()
     try:
-        assert bed.service.put("unkept", "SELECT id FROM stories WHERE author = :author").status_code == 500
+        put_unkept(bed)
         yield
     finally:
         state.unlink()
         away.rename(state)
-        bed.service.call("DELETE", "/v1/catalog/views/unkept")
+        drop_unkept(bed)
 
 
 @contextmanager
@@ -224,54 +277,3 @@ def without_descriptors(bed: Bed) -> Iterator[None]:
         crowded(bed, bed.service.http, 100),
     ):
         yield
-
-
-#: On every database, with one engine.
-EVERYWHERE = [
-    Fault("a worker is killed", killed("worker-0"), 1, _DIED),
-    Fault("all workers are killed", killed("worker-0", "worker-1"), 2, _DIED, hits_go_on=False),
-    Fault("the engine is killed", killed("engine"), 2, _DIED),
-    Fault("engine and a worker are killed", killed("engine", "worker-1"), 2, _DIED),
-    Fault("the engine stops for 8 s", stopped("engine", goes_on=True), 8, _SILENT.format("engine")),
-    Fault("the engine stops for good", stopped("engine", goes_on=False), _FOR_GOOD_S, _HANGS),
-    Fault("a worker stops for 8 s", stopped("worker-0", goes_on=True), 8, _SILENT.format("worker-0")),
-    Fault("a worker stops for good", stopped("worker-1", goes_on=False), _FOR_GOOD_S, _HANGS),
-    Fault("the engine gets no memory", without_memory, 4, ""),
-    Fault("a worker may open no more files", without_descriptors, 3, r'upquery_files_left\{worker="0"\} [0-5]\.'),
-    Fault("230 connections to the admin port", lambda bed: crowded(bed, bed.service.admin, 230), 3, ""),
-    Fault("the change stream's connection stalls", lambda bed: stalled(bed, bed.side.stream_says), 6, "."),
-    Fault("all connections to the database stall", lambda bed: stalled(bed, b""), 10, _OLD),
-    Fault("all connections are ended", lambda bed: ended(bed.side.end_connections), 1, ""),
-    Fault("the change stream's connection is ended", lambda bed: ended(bed.side.end_stream), 1, "."),
-    Fault("the database crashes", crashed, 3, "."),
-    Fault("the database crashes, the engine too", lambda bed: crashed(bed, "engine"), 3, _DIED),
-    Fault("the service is restarted", restarted, 2, _WRITTEN, hits_go_on=False),
-    Fault(
-        "the service is restarted, the database crashes",
-        lambda bed: restarted(bed, lambda: crashed(bed)),
-        2,
-        _WRITTEN,
-        hits_go_on=False,
-    ),
-    Fault("the state directory cannot be written", without_state, 1, "cannot be stored"),
-    Fault("a table is locked", lambda bed: bed.side.locked(), 5, ""),
-]
-POSTGRES = [
-    # Where that takes longer than the watchdog waits, the engine is ended for it.
-    Fault("the server takes the slot away", without_slot, 1, f"{_LOST}|{_HANGS}"),
-    Fault("a server with little patience, a late engine", impatient, 6, _SILENT.format("engine")),
-    Fault("the server stops sending changes", lambda bed: bed.side.stream_stopped(), 8, _BROKE),  # type: ignore[union-attr]
-    Fault("the engine is killed in a long transaction", forgotten_transaction, 8, r"pg_terminate_backend\("),
-    Fault("a view of a new table in a long transaction", new_table, 4, ""),
-    Fault("a standby is promoted", promoted, 2, _BROKE),
-    Fault("the database is read-only by default", lambda bed: bed.side.read_only(), 2, ""),  # type: ignore[union-attr]
-]
-#: With several engines.
-SHARDS = [
-    Fault("one of two engines is killed", killed("engine-0"), 2, _DIED),
-    Fault("one of two engines stops for 8 s", stopped("engine-1", goes_on=True), 8, _SILENT.format("engine-1")),
-    Fault("one of two engines stops for good", stopped("engine-1", goes_on=False), _FOR_GOOD_S, _HANGS),
-    Fault("the stream process is killed", killed("stream"), 2, _DIED),
-    Fault("the stream process stops for 6 s", stopped("stream", goes_on=True), 6, _SILENT.format("stream")),
-    Fault("both engines and the stream process die", killed("engine-0", "engine-1", "stream"), 2, _DIED),
-]

@@ -4,9 +4,10 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tests.faults.bed import Bed, Probe
+from tests.faults.bed import Bed
+from tests.faults.measures import Seen, Tally, changes, hits_of, kept_keys, longest_s, p99_ms, successes
 from tests.fixtures.service import until
 from tests.integration.consistency import RECOVERY_S
 
@@ -24,44 +25,8 @@ class Fault:
     says: str
     #: Whether what is in memory is answered meanwhile.
     hits_go_on: bool = True
-
-
-_ROW = "{:44}{:>12}{:>12}{:>12}{:>12}{:>13}{:>12}"
-HEAD = _ROW.format("fault", "hits", "p99 before", "during, ms", "misses", "right after", "said after")
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Effects of a fault."""
-
-    fault: str
-    hits: list[Probe] = field(repr=False)
-    misses: list[Probe] = field(repr=False)
-    before: list[Probe] = field(repr=False)
-    healed_s: float
-    #: After how long it could be read of; None: not at all.
-    said_s: float | None
-
-    def row(self) -> str:
-        """A line of the table."""
-        return _ROW.format(
-            self.fault,
-            _answered(self.hits),
-            f"{_p99_ms(self.before):.1f}",
-            f"{_p99_ms(self.hits):.1f}",
-            _answered(self.misses),
-            f"{self.healed_s:.1f} s",
-            "-" if self.said_s is None else f"{self.said_s:.1f} s",
-        )
-
-
-def _answered(probes: list[Probe]) -> str:
-    return f"{sum(probe.status == 200 for probe in probes)}/{len(probes)}"
-
-
-def _p99_ms(probes: list[Probe]) -> float:
-    took = sorted(probe.took_s for probe in probes if probe.status == 200) or [0.0]
-    return took[int(len(took) * 0.99)] * 1000
+    #: Whether some of the other ones cannot be injected afterwards.
+    last: bool = False
 
 
 def _said(bed: Bed, fault: Fault, from_byte: int, began: float) -> float | None:
@@ -76,6 +41,8 @@ def inject(bed: Bed, fault: Fault) -> Seen:
     AssertionError: an answer was wrong, what should go on did not, or nobody could see what was broken.
     """
     load, from_byte = bed.load, bed.service.log.stat().st_size
+    bed.hold_keys()
+    before = Tally.of(bed)
     began = time.monotonic()
     load.disturbed.set()
     said_s: float | None = None
@@ -86,16 +53,29 @@ def inject(bed: Bed, fault: Fault) -> Seen:
             load.pause(0.2)
             said_s = said_s or _said(bed, fault, from_byte, began)
     ended = time.monotonic()
+    until(bed.is_whole, RECOVERY_S)
+    kept = kept_keys(bed)
     until(load.is_right, RECOVERY_S)
     until(bed.is_whole, RECOVERY_S)
-    healed_s = time.monotonic() - ended
+    healed = time.monotonic()
     said_s = said_s or _said(bed, fault, from_byte, began)
     load.disturbed.clear()
     commits = load.commits
     until(lambda: load.check() is None and load.commits > commits)
-    hits = bed.hits.between(began, ended)
+    load.compare()
+    hits, after = bed.hits.between(began, ended), Tally.of(bed)
+    moments = (hits_of(bed.hits.probes), successes(bed.misses.probes), changes(bed.hits.probes))
+    hits_s, misses_s, changes_s = (longest_s(each, began, healed) for each in moments)
     seen = Seen(
-        fault.name, hits, bed.misses.between(began, ended), bed.hits.between(began - 5, began), healed_s, said_s
+        fault.name,
+        before,
+        after,
+        after.evicted(before, kept, bed.engines),
+        kept,
+        (hits_s, misses_s, changes_s),
+        (p99_ms(bed.hits.between(began - 5, began)), p99_ms(hits)),
+        healed - ended,
+        said_s,
     )
     assert not fault.hits_go_on or any(probe.status == 200 for probe in hits), f"no hit was answered: {seen.row()}"
     assert not fault.says or said_s is not None, f"nobody said anything of it: {seen.row()}"

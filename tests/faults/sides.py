@@ -5,13 +5,15 @@ Not here: what is done to the service (`faults`).
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from types import MappingProxyType
+from typing import Any
 
 import psycopg
 
 from service.demo.postgres_server import EmbeddedPostgres
-from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
+from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb, start_replica
 from tests.fixtures.postgres import Database, discard_server, start_server, start_standby
 from tests.integration.news_mariadb import MariaNews
 from tests.integration.news_postgres import PostgresNews
@@ -39,6 +41,10 @@ class PostgresSide:
 
     #: What the connection of the change stream says at first.
     stream_says = b"replication\0database"
+    #: Of the service's configuration.
+    sections: Mapping[str, dict[str, Any]] = MappingProxyType({})
+    #: Whether a restart of one engine is warm; of several.
+    warm, several_warm = True, False
 
     def __init__(self) -> None:
         self.server: EmbeddedPostgres = start_server()
@@ -61,6 +67,15 @@ class PostgresSide:
         """After a crash."""
         self.server.start()
 
+    def restart(self) -> None:
+        """Stop it in order, and start it again."""
+        self.server.stop("fast")
+        self.server.start()
+
+    def restarts(self) -> list[Callable[[], None]]:
+        """Restart each server that the service needs."""
+        return [self.restart]
+
     def fail_over(self) -> None:
         """Stop it like a power failure, and have a standby take its place."""
         standby = start_standby(self.server)
@@ -81,6 +96,11 @@ class PostgresSide:
     def end_stream(self) -> None:
         """The change stream's connection."""
         self.database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+
+    def kill_stream(self) -> None:
+        """The process that sends the change stream: the server ends all others, too, and recovers."""
+        for (pid,) in self.database.query("SELECT pid FROM pg_stat_replication"):
+            os.kill(pid, signal.SIGKILL)
 
     def stream_stopped(self) -> AbstractContextManager[None]:
         """The process that sends the change stream does not run."""
@@ -123,9 +143,12 @@ class MariaSide:
     """Faults of a MariaDB server."""
 
     stream_says = b"heartbeat_period"
+    sections: Mapping[str, dict[str, Any]] = MappingProxyType({})
+    warm, several_warm = True, True
 
     def __init__(self) -> None:
         self.server: MariaDbServer = start_mariadb()
+        self._other_servers: list[MariaDbServer] = []
         with self.server.connect() as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE news")
         self.database = MariaDatabase("news", self.server.url("news"), self.server)
@@ -144,6 +167,29 @@ class MariaSide:
     def start(self) -> None:
         """After a crash."""
         self.server.start()
+
+    def restart(self) -> None:
+        """Stop it in order, and start it again: its log goes on in another file."""
+        self.server.stop()
+        self.server.start()
+
+    def restarts(self) -> list[Callable[[], None]]:
+        """Restart each server that the service needs."""
+        return [self.restart]
+
+    def begin_log(self) -> None:
+        """Restart it without the log of before."""
+        self.server.stop()
+        self.server.remove_log()
+        self.server.start()
+
+    def fail_over(self) -> None:
+        """Kill it, and have a replica, which has read all of its log, take its place."""
+        replica = start_replica(self.server)
+        self._other_servers.append(self.server)
+        self.server.kill()
+        replica.take_over(self.server)
+        self.server = replica
 
     def end_connections(self) -> None:
         """Those of the service, and of the writers."""
@@ -167,7 +213,8 @@ class MariaSide:
 
     def discard(self) -> None:
         """Stop it and remove it."""
-        self.server.discard()
+        for server in (self.server, *self._other_servers):
+            server.discard()
 
 
 Side = PostgresSide | MariaSide

@@ -5,32 +5,43 @@ import sys
 
 import pytest
 
-from tests.faults.__main__ import faults_of, table_of
+from tests.faults.__main__ import table_of
 from tests.faults.bed import running_bed
-from tests.faults.sides import MariaSide, PostgresSide, Side
+from tests.faults.matrix import SIDES, faults_of
 
 #: In the ordinary run: quick ones that nothing else injects.
 SOME = (
     "all workers are killed",
+    "the supervisor is killed",
     "a worker may open no more files",
     "230 connections to the admin port",
-    "all connections are ended",
+    "all connections to the database are cut",
+    "the server ends all connections",
+    "the supervisor is killed while a checkpoint is written",
+    "a checkpoint is torn",
     "both engines and the stream process die",
 )
 ALL = "ALL_FAULTS" in os.environ
 
 
 @pytest.mark.parametrize(
-    ("side", "shards"),
+    ("upstream", "shards"),
     [
-        pytest.param(PostgresSide, 1, marks=pytest.mark.postgres),
-        pytest.param(PostgresSide, 2, marks=pytest.mark.postgres),
-        *([pytest.param(MariaSide, 1, marks=pytest.mark.mariadb)] if ALL else []),
+        pytest.param("postgres", 1, marks=pytest.mark.postgres),
+        pytest.param("postgres", 2, marks=pytest.mark.postgres),
+        *(
+            [
+                pytest.param("mariadb", 1, marks=pytest.mark.mariadb),
+                pytest.param("mariadb", 2, marks=pytest.mark.mariadb),
+                pytest.param("kafka", 1, marks=[pytest.mark.postgres, pytest.mark.kafka]),
+            ]
+            if ALL
+            else []
+        ),
     ],
 )
-def test_no_answer_is_wrong_and_all_heals(side: type[Side], shards: int) -> None:
-    upstream = "postgres" if side is PostgresSide else "mariadb"
+def test_no_answer_is_wrong_and_all_heals(upstream: str, shards: int) -> None:
     faults = [each for each in faults_of(upstream, shards=shards > 1) if ALL or each.name in SOME]
-    with running_bed(side, shards=shards) as bed:
+    with running_bed(SIDES[upstream], shards=shards, small=ALL) as bed:
         for row in table_of(bed, faults, pause_s=0.5):
             sys.stdout.write(f"{row}\n")

@@ -140,6 +140,8 @@ class Evictor(Client):
         body: dict[str, Any] = {"state_bytes": self.random.randint(1000, 50_000)}
         if parameter and self.random.random() < 0.9:
             body = {"view": name, "keys": [{parameter: value}]}
+        elif not self._load.evicts_bytes:
+            return
         ask(http, "POST", f"{self.service.admin}/v1/evict", json=body)
 
 
@@ -159,6 +161,8 @@ class Load:
         self.writers: list[Writer] = [news.writer(self._gate, seed + n) for n in range(WRITERS)]
         #: Between two requests of a client.
         self.pause_s = 0.0
+        #: Whether more is evicted than keys of the site's views.
+        self.evicts_bytes = True
         kinds = (Reader, Reader, Auditor, Evictor)
         self.clients: list[Client] = [kind(self, seed - n) for n, kind in enumerate(kinds, 1)]
         self._pause = threading.Event()
