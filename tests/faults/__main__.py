@@ -1,6 +1,6 @@
 """All faults, one after the other, as a table; or at random for a while.
 
-python -m tests.faults                      # or --upstream mariadb, --shards, and names of faults
+python -m tests.faults                      # or --upstream mariadb, --shards, --replicas, and names of faults
 python -m tests.faults --soak 30 --seed 1   # minutes; one every 20 s
 """
 
@@ -14,6 +14,7 @@ from tests.faults.followers import Followers, Installer
 from tests.faults.injection import Fault, inject
 from tests.faults.matrix import SIDES, faults_of, possible
 from tests.faults.measures import HEAD
+from tests.faults.replicas import running_replicas
 
 #: From the beginning of one fault to that of the next, in a soak.
 EVERY_S = 20.0
@@ -58,16 +59,20 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--upstream", choices=SIDES, default="postgres")
     arguments.add_argument("--shards", action="store_true", help="two engines, and what only they have")
+    arguments.add_argument(
+        "--replicas", action="store_true", help="two services behind a gateway, and what only they have"
+    )
     arguments.add_argument("--soak", type=float, metavar="MINUTES")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("faults", nargs="*", help="parts of names; none: all")
     options = arguments.parse_args()
     wanted = [
         fault
-        for fault in faults_of(options.upstream, shards=options.shards)
+        for fault in faults_of(options.upstream, shards=options.shards, replicas=options.replicas)
         if not options.faults or any(part in fault.name for part in options.faults)
     ]
-    with running_bed(SIDES[options.upstream], shards=2 if options.shards else 1, small=True) as bed:
+    side, shards = SIDES[options.upstream], 2 if options.shards else 1
+    with running_replicas(side) if options.replicas else running_bed(side, shards=shards, small=True) as bed:
         rows = soak(bed, wanted, options.soak, options.seed) if options.soak else table_of(bed, wanted)
         for row in rows:
             print(row, flush=True)  # noqa: T201

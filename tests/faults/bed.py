@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -123,8 +123,13 @@ class Bed:
 
     def hold_keys(self) -> None:
         """Read them until all are in memory."""
-        for key in self.held_keys():
-            until(lambda key=key: self.service.hits("held", id=key), RECOVERY_S)
+        for service, key in itertools.product(self.services, self.held_keys()):
+            until(lambda service=service, key=key: service.hits("held", id=key), RECOVERY_S)
+
+    @property
+    def services(self) -> tuple[RunningService, ...]:
+        """Those that have engines."""
+        return (self.service,)
 
     @property
     def is_warm(self) -> bool:
@@ -193,35 +198,48 @@ def running_bed(make_side: Callable[[], Side], *, shards: int = 1, small: bool =
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         side = make_side()
         stack.callback(side.discard)
-        port = urlsplit(side.news.url).port
-        assert port is not None
-        proxy = stack.enter_context(running_proxy(port))
+        proxy = stack.enter_context(proxy_of(side))
         disks = stack.enter_context(small_disks(directory / "disk")) if small and may_mount() else None
         state = directory / ("disk/state" if disks else "state")
-        service = _service(directory, side, proxy, state, engine={"shards": shards, **engine})
+        service = configured_service(directory, side, proxy, state, engine={"shards": shards, **engine})
         stack.callback(service.discard)
         if disks is not None:
             disks.give(service)
             state = disks.seen(state)
         service.start()
-        kept = {"sql": PROBED["kept"], "materialization": "full"}
-        service.call("PUT", "/v1/catalog/views/kept", json=kept).raise_for_status()
-        until(lambda: service.view("kept")["status"] == "ready")
-        probers = [Prober(service, view) for view in ("kept", "apart")]
-        load = Load(side.news, service)
-        load.spare()
-        # Nobody but a fault evicts what is held.
-        load.evicts_bytes = False
-        with load:
-            for prober in probers:
-                prober.start()
-                stack.callback(prober.stop)
-            load.compare()
-            yield Bed(side, service, proxy, load, *probers, state, shards, disks)
+        load, probers = stack.enter_context(loaded(side, service))
+        yield Bed(side, service, proxy, load, *probers, state, shards, disks)
 
 
-def _service(directory: Path, side: Side, proxy: Proxy, state: Path, **sections: Any) -> RunningService:
-    """One that has not been started."""
+def proxy_of(side: Side) -> AbstractContextManager[Proxy]:
+    """Run a proxy of the database."""
+    port = urlsplit(side.news.url).port
+    assert port is not None
+    return running_proxy(port)
+
+
+@contextmanager
+def loaded(side: Side, service: RunningService) -> Iterator[tuple[Load, tuple[Prober, Prober]]]:
+    """Put the view of the probers, and run these and the load for the length of a block."""
+    kept = {"sql": PROBED["kept"], "materialization": "full"}
+    service.call("PUT", "/v1/catalog/views/kept", json=kept).raise_for_status()
+    until(lambda: service.view("kept")["status"] == "ready")
+    probers = Prober(service, "kept"), Prober(service, "apart")
+    load = Load(side.news, service)
+    load.spare()
+    # Nobody but a fault evicts what is held.
+    load.evicts_bytes = False
+    with ExitStack() as stack:
+        stack.enter_context(load)
+        for prober in probers:
+            prober.start()
+            stack.callback(prober.stop)
+        load.compare()
+        yield load, probers
+
+
+def configured_service(directory: Path, side: Side, proxy: Proxy, state: Path, **sections: Any) -> RunningService:
+    """Return a service of all views that has not been started. `sections`: more of its configuration."""
     views = {name: sql for name, (sql, _, _, _) in VIEWS.items()} | {"apart": PROBED["apart"], "held": HELD_VIEW}
     url = side.news.url.replace(f":{urlsplit(side.news.url).port}", f":{proxy.port}")
     given = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tests.faults import faults, restarts
+from tests.faults import faults, replicas, restarts
 from tests.faults.bed import Bed
 from tests.faults.injection import Fault
 from tests.faults.kafka_side import KafkaSide
@@ -148,8 +148,17 @@ SHARD_CHECKPOINTS = tuple(
 )
 
 
-def faults_of(upstream: str, *, shards: bool) -> Sequence[Fault]:
+#: With replicas behind a gateway.
+REPLICAS = (
+    Fault("a replica is killed", replicas.bereft, 2, ""),
+    Fault("database and replicas are restarted, one by one", replicas.rolled, 0, ""),
+)
+
+
+def faults_of(upstream: str, *, shards: bool = False, replicas: bool = False) -> Sequence[Fault]:
     """Return those of a set-up."""
+    if replicas:
+        return REPLICAS
     if shards:
         return [*SHARDS, *(SHARD_CHECKPOINTS if upstream == "mariadb" else ())]
     if upstream == "kafka":

@@ -48,7 +48,7 @@ class Tally:
 
     @classmethod
     def of(cls, bed: Bed) -> "Tally":
-        log = bed.service.log.read_text(errors="replace")
+        log = "".join(service.log.read_text(errors="replace") for service in bed.services)
         load = bed.load
         began, restored = (len(pattern.findall(log)) for pattern in (_BEGAN, _RESTORED))
         return cls(load.rounds, load.rows, load.commits, began, restored)
@@ -89,9 +89,11 @@ def hits_of(probes: Iterable[Probe]) -> list[float]:
 
 
 def changes(probes: Iterable[Probe]) -> list[float]:
-    """Return when a hit had another version than the one before it."""
-    seen = [probe for probe in probes if probe.version]
-    return successes(after for before, after in pairwise(seen) if before.version != after.version)
+    """Return when a hit had a version that none before it had."""
+    first: dict[str, Probe] = {}
+    for probe in probes:
+        first.setdefault(probe.version, probe)
+    return successes(probe for version, probe in first.items() if version)
 
 
 @dataclass(frozen=True, slots=True)

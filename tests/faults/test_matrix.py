@@ -2,12 +2,16 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from tests.faults.__main__ import table_of
-from tests.faults.bed import running_bed
+from tests.faults.bed import Bed, running_bed
+from tests.faults.injection import Fault
 from tests.faults.matrix import SIDES, faults_of
+from tests.faults.replicas import running_replicas
+from tests.faults.sides import PostgresSide
 
 #: In the ordinary run: quick ones that nothing else injects.
 SOME = (
@@ -43,5 +47,17 @@ ALL = "ALL_FAULTS" in os.environ
 def test_no_answer_is_wrong_and_all_heals(upstream: str, shards: int) -> None:
     faults = [each for each in faults_of(upstream, shards=shards > 1) if ALL or each.name in SOME]
     with running_bed(SIDES[upstream], shards=shards, small=ALL) as bed:
-        for row in table_of(bed, faults, pause_s=0.5):
-            sys.stdout.write(f"{row}\n")
+        inject_all(bed, faults)
+
+
+if ALL:
+
+    @pytest.mark.postgres
+    def test_replicas_answer_for_each_other() -> None:
+        with running_replicas(PostgresSide) as bed:
+            inject_all(bed, faults_of("postgres", replicas=True))
+
+
+def inject_all(bed: Bed, faults: Sequence[Fault]) -> None:
+    for row in table_of(bed, faults, pause_s=0.5):
+        sys.stdout.write(f"{row}\n")
