@@ -119,6 +119,6 @@ class Installer(Client):
         try:
             ask(http, method, path, **options)
         except AssertionError as refused:
-            if "could not be stored" in str(refused):
+            if "cannot be kept over a restart" in str(refused):
                 raise Unanswered(str(refused)) from refused
             raise
