@@ -22,6 +22,7 @@ from service.settings.sections import HttpSettings
 from service.web.body_limit import too_large
 from service.web.host_check import SCOPE_KEY, HostCheck
 from service.web.messages import Headers, Reply, Scope, problem_reply
+from service.web.stop_problem import StopProblem
 
 #: Bytes that a connection may send over a request's limits before the application has noticed: what the server receives
 #: at once, and what it buffers before it pauses reading.
@@ -191,7 +192,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._serve(cycle, app)
 
     def _serve(self, cycle: RequestResponseCycle, app: Any) -> None:
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, StopProblem(app))  # type: ignore[arg-type]
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Refuse bytes that are not HTTP."""
