@@ -146,7 +146,7 @@ def killed_while_reading(name: str) -> Broken:
 
 
 def _kill_starting(bed: Bed, name: str, *, at_file: bool) -> None:
-    service, former = bed.service, bed.service.process
+    service, former, files = bed.service, bed.service.process, len(bed.checkpoints())
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(service.start)
         until(lambda: service.process is not former)
@@ -154,7 +154,7 @@ def _kill_starting(bed: Bed, name: str, *, at_file: bool) -> None:
         supervisor = service.process.pid
         if at_file:
             # It is removed before it is read.
-            until(lambda: not bed.checkpoints() or starting.done())
+            until(lambda: len(bed.checkpoints()) < files or starting.done(), RECOVERY_S)
         bed.load.pause(_chance.uniform(0, _FILE_S if at_file else _START_S))
         children = processes_of(supervisor)
         with suppress(ValueError):  # It does not run yet, or no more.
