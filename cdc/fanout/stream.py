@@ -11,7 +11,6 @@ Not here: the reading side (`hub`).
 
 import asyncio
 import json
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -87,7 +86,9 @@ class FanoutStream(asyncio.Protocol):
         #: Set once there is a place behind the last batch acknowledged, or there can be none.
         self._placed = asyncio.Event()
         self._continues: StreamPlace | None = None
-        self._acknowledged_at = 0.0
+        #: The last position to acknowledge, the last acknowledged one, and the pause between two acknowledgements.
+        self._applied = self._acknowledged = 0
+        self._pause: asyncio.TimerHandle | None = None
 
     async def start(self) -> StreamStart:
         """Join the stream, then take a snapshot. Raises StreamLost, and what `take_snapshot` raises."""
@@ -279,13 +280,20 @@ class FanoutStream(asyncio.Protocol):
         self._send(PositionRequest())
 
     def acknowledge(self, position: int) -> None:
-        """Acknowledge a position to the hub."""
+        """Acknowledge a position to the hub, the last one within `ACKNOWLEDGE_S`: a PostgreSQL that stops waits for
+        it."""
         if self._place is not None and position == self._position:
             self._placed.set()
-        now = time.monotonic()
-        if now - self._acknowledged_at >= ACKNOWLEDGE_S:
-            self._acknowledged_at = now
-            self._send(Acknowledgement(position))
+        self._applied = position
+        if self._pause is None:
+            self._send_acknowledgement()
+
+    def _send_acknowledgement(self) -> None:
+        self._pause = None
+        if self._acknowledged != self._applied:
+            self._acknowledged = self._applied
+            self._send(Acknowledgement(self._acknowledged))
+            self._pause = asyncio.get_running_loop().call_later(ACKNOWLEDGE_S, self._send_acknowledgement)
 
     def _send(self, message: Message) -> None:
         # `next_batch` reports a closed connection.
@@ -321,6 +329,8 @@ class FanoutStream(asyncio.Protocol):
 
     async def close(self) -> None:
         transport, self._transport = self._transport, None
+        if self._pause is not None:
+            self._pause.cancel()
         if transport is not None:
             # Behind the last request.
             transport.close()

@@ -140,13 +140,10 @@ SHARDS = (
     Fault("the stream process is killed", faults.killed("stream"), 2, _DIED),
     Fault("the stream process stops for 6 s", faults.stopped("stream", goes_on=True), 6, _SILENT.format("stream")),
     Fault("both engines and the stream process die", faults.killed("engine-0", "engine-1", "stream"), 2, _DIED),
-    # Not everything one by one on PostgreSQL: its orderly stop waits, for longer than a minute, for the confirmation of
-    # a stream that several engines share.
-    *RESTARTS[:2],
+    *RESTARTS,
 )
 #: Where a restart of several engines is warm.
 SHARD_CHECKPOINTS = (
-    RESTARTS[2],
     *_killed_at_checkpoints({"an engine": "engine-1", "the stream process": "stream", "the supervisor": SUPERVISOR}),
 )
 
