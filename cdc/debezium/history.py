@@ -56,7 +56,8 @@ class History:
 
         PostgreSQL: changes of transactions overlap in the log, so a position before the last commit decides nothing;
         but a new event's ``sequence`` names the last commit that the connector saw, which is the last delivered one or
-        a later one. Raises StreamLost if the transaction seems to be old and is not.
+        a later one. Raises StreamLost if the transaction seems to be old and is not, or if the connector has seen no
+        commit, although transactions were delivered.
         """
         if key in self._done:
             return True
@@ -65,7 +66,14 @@ class History:
         if isinstance(key, int):
             if widen(key, self.near) < self.horizon:
                 return True
-            return event.position < self.delivered and 0 < _commit_before(event) < self.delivered
+            before = _commit_before(event)
+            if before is None and 0 < self.delivered < event.position:
+                raise StreamLost(
+                    "The connector began anew, without its former offsets: what was committed before may be in no "
+                    "topic.",
+                    retryable=True,
+                )
+            return event.position < self.delivered and 0 < (before or 0) < self.delivered
         if event.position > self.delivered:
             return False
         if event.position > self.floor:
@@ -92,8 +100,11 @@ class History:
             )
 
 
-def _commit_before(event: RowEvent) -> int:
-    """PostgreSQL: return the end of the last commit that the connector had seen; 0 if there is none."""
+def _commit_before(event: RowEvent) -> int | None:
+    """PostgreSQL: return the end of the last commit that the connector had seen, now or before it was restarted; None
+    if it has seen none, 0 if the event does not say."""
     sequence: str = event.source.get("sequence") or ""
+    if sequence.startswith("[null"):
+        return None
     before = sequence[2 : sequence.find('"', 2)] if sequence.startswith('["') else ""
     return int(before) if before.isdecimal() else 0

@@ -141,6 +141,28 @@ def _named(record: Record, name: bytes) -> Record:
     return Record(record.topic, record.partition, record.offset, record.key, value, record.emitted)
 
 
+def test_a_connector_without_its_offsets() -> None:
+    """Events say that it has seen no commit: what it left out is not in the topics. Copies of its first transaction,
+    which say so too, are dropped."""
+    stage = Stage((A,), (A,), (A,))
+    first, second, third = (
+        [r for r in stage.publisher.records if f'"{700 + i}:'.encode() in r.value] for i in range(3)
+    )
+    assert [t.id for t in stage.read(records=first)] == [700]
+    assert stage.read(records=first) == []
+    assert [t.id for t in stage.read(records=second)] == [701]
+    with pytest.raises(StreamLost, match="The connector began anew"):
+        stage.read(records=[_without_commit(r) for r in third])
+
+
+def _without_commit(record: Record) -> Record:
+    assert record.value is not None
+    value = re.sub(rb'"\[\\"\d+\\", ', b'"[null, ', record.value)
+    # No transaction of a new slot began before the slot.
+    value = value.replace(b'"lsn": 2500', b'"lsn": 3500')
+    return Record(record.topic, record.partition, record.offset, record.key, value, record.emitted)
+
+
 def test_the_watermark_moves_the_position_only() -> None:
     """A captured table that is not followed."""
     stage = Stage((A,), (Change("c", None, X),), dialect="gtid")
