@@ -32,6 +32,7 @@ from cdc.debezium.history import History, StartSnapshot
 from cdc.debezium.modes import Modes
 from cdc.debezium.names import collection_of
 from cdc.debezium.pending_transaction import NOTHING, TRUNCATE, PendingTransaction
+from cdc.debezium.progress import AssemblyProgress, Delivered
 from cdc.debezium.rows import Change, TableRows
 from cdc.debezium.truncates import Truncates
 from cdc.postgres.position import widen
@@ -83,7 +84,9 @@ class DebeziumAssembler:
     """The assembler of one stream.
 
     *State*: `position`, up to which everything has been delivered; `_queue`, transactions with an END that are not
-    delivered, in commit order; `_open`, all transactions with any event that are not delivered.
+    delivered, in commit order; `_open`, all transactions with any event that are not delivered, in the order of their
+    first events; `mark`, the number of the chunk of records that is read; `_before`, the progress before the last
+    `take`, and `_taken_mark`, the lowest mark of its transactions.
     """
 
     def __init__(
@@ -92,8 +95,10 @@ class DebeziumAssembler:
         modes: Modes,
         limits: AssemblyLimits | None = None,
         watermark: str | None = None,
+        progress: AssemblyProgress | None = None,
     ) -> None:
-        """Begin after a snapshot. `watermark`: a table that is followed for its positions only."""
+        """Begin after a snapshot, or continue another assembler's progress. `watermark`: a table that is followed for
+        its positions only."""
         self._modes = modes
         self._limits = limits or AssemblyLimits()
         self._watermark = None if watermark is None else collection_of(watermark)
@@ -101,13 +106,20 @@ class DebeziumAssembler:
         self._identity = self.database.identity
         self._history = History(snapshot, self._limits.remembered)
         self.position = self._history.floor
-        #: Position of the last END.
-        self._last_end = 0
+        #: Position of the last END, and of the last one that was delivered or dropped.
+        self._last_end = self._passed_end = 0
+        if progress is not None:
+            self._history.continues(progress)
+            self.position, self._last_end = progress.position, progress.last_end
+            self._passed_end = progress.last_end
+        self.mark = 0
         self._layouts: Mapping[str, TableLayout] = {}
         self._tables: dict[str, _Table] = {}
         self._open: dict[TransactionKey, PendingTransaction] = {}
         self._queue: deque[PendingTransaction] = deque()
         self._truncates = Truncates(self._history)
+        self._before = self._delivered()
+        self._taken_mark: int | None = None
         self._settled = False
         self._waiting_rows = 0
         #: Number of rows that `take` returned last.
@@ -228,7 +240,7 @@ class DebeziumAssembler:
             xid = widen(key, self._history.near)
         elif self._history.seen is not None:
             xid = self._history.global_id(key)
-        pending = self._open[key] = PendingTransaction(key, xid, now)
+        pending = self._open[key] = PendingTransaction(key, xid, now, self.mark)
         return pending
 
     def _drop_rows(self, pending: PendingTransaction, collection: str | None = None) -> None:
@@ -271,6 +283,7 @@ class DebeziumAssembler:
         self._last_end = max(event.position, self._last_end)
         self._history.newest_ms = max(event.ts_ms, self._history.newest_ms)
         if self._history.knows(key):
+            self._passed_end = max(event.position, self._passed_end)
             if pending is not None:
                 self._discard(pending)
             return
@@ -298,7 +311,8 @@ class DebeziumAssembler:
         seen, floor = self._history.seen, self._history.floor
         if seen is not None:
             return pending.xid in seen
-        return event.position < floor and (event.position > 0 or (pending.begun is None and not pending.changes))
+        without_begin = pending.begun is None and not pending.changes and not self._history.continued
+        return event.position < floor and (event.position > 0 or without_begin)
 
     def settle(self) -> None:
         """Note that all topics have been read to their ends and are idle: TRUNCATEs are delivered."""
@@ -311,11 +325,13 @@ class DebeziumAssembler:
         taken: list[CommittedTransaction] = []
         self.rows = 0
         queue = self._queue
+        self._before, self._taken_mark = self._delivered(), None
         while queue and self.rows < max_rows:
             head = queue[0]
             if not head.stale and (self._lacking(head) is not None or not self._placed(head)):
                 break
             queue.popleft()
+            self._passed(head)
             if not head.stale:
                 if self._truncates:
                     taken += self._truncated(head.position)
@@ -329,6 +345,11 @@ class DebeziumAssembler:
             taken += self._truncated(None if self._settled and not queue else self.position + 1)
         self._settled = False
         return taken
+
+    def _passed(self, head: PendingTransaction) -> None:
+        assert head.end is not None
+        self._passed_end = max(head.end.position, self._passed_end)
+        self._taken_mark = head.mark if self._taken_mark is None else min(head.mark, self._taken_mark)
 
     def _truncated(self, before: int | None) -> list[CommittedTransaction]:
         taken = []
@@ -406,6 +427,37 @@ class DebeziumAssembler:
             self._history.remember(pending.key)
         self._waiting_rows -= pending.held
         self._open.pop(pending.key, None)
+
+    # ── Progress ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _delivered(self) -> Delivered:
+        history = self._history
+        # A TRUNCATE of the binary log, or a guess, may be ahead of transactions that are not delivered yet.
+        exact = self.database.ends_at_commit or (not self._truncates and self.position == history.delivered)
+        continuable = exact and history.seen is None
+        return Delivered(self.position, history.delivered, self._passed_end, history.count, continuable)
+
+    def progress(self, taken: bool) -> AssemblyProgress | None:
+        """Return the progress, or that before the last `take` if its transactions are `taken` back; None if no other
+        assembler can continue there, or a table's rows lack columns."""
+        at = self._before if taken else self._delivered()
+        if not at.continuable or self.incomplete_tables:
+            return None
+        since = {name: table.since for name, table in self._tables.items() if table.since is not None}
+        return self._history.progress(at, since)
+
+    @property
+    def incomplete_tables(self) -> list[str]:
+        """Names of the tables whose rows lack columns, which are unavailable."""
+        rows = [table.rows for table in self._tables.values() if table.rows is not None]
+        return [each.name for each in rows if each.has_unavailable]
+
+    def oldest_mark(self, taken: bool, since: float) -> int | None:
+        """Return the lowest mark of the undelivered transactions; None if there are none. A lone BEGIN from before the
+        time `since` is left out: its transaction overflows."""
+        marks = [] if self._taken_mark is None or not taken else [self._taken_mark]
+        marks += [p.mark for p in self._open.values() if p.changes or p.end or p.seen_at >= since][:1]
+        return min(marks, default=None)
 
     def take_notices(self) -> list[SchemaNotice]:
         """Return the notices since the last call."""

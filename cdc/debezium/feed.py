@@ -1,7 +1,7 @@
 """Thread that reads the connector's topics, since kafka-python blocks.
 
-Partitions are assigned explicitly and read from their ends at the start: without a consumer group or committed offsets.
-A topic that did not exist then is read from its beginning.
+Partitions are assigned explicitly and read from their ends at the start, or from given offsets: without a consumer
+group or committed offsets. A topic that did not exist then is read from its beginning.
 
 *Invariants*: the thread's results are in one bounded queue, in order; it does not read while the queue is full. The end
 of the transaction topic is read after those of the tables' topics: if a transaction's BEGIN is after the former, its
@@ -13,7 +13,7 @@ Not here: the content of records (`envelope`, `assembler`), the event loop's sid
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from cdc.change import StreamLost
 from cdc.debezium.broker import consumer_settings, lost
 from cdc.debezium.names import topic_of
 from cdc.debezium.options import DebeziumOptions
+from cdc.debezium.read_offsets import Partition
 
 #: Maximum wait of one poll, and so delay of a request.
 POLL_MS = 50
@@ -40,6 +41,30 @@ class TopicStarts:
 
     collections: tuple[str, ...]
     since: int
+    #: Partitions that are read from now on, with their first offsets.
+    offsets: Mapping[Partition, int]
+    #: Ids of the cluster, and of all topics that are read; those of old brokers have none.
+    cluster: str
+    topics: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """Offsets at which topics are continued. A topic without any was absent: it is read from its beginning."""
+
+    #: Tables that are continued.
+    collections: frozenset[str]
+    #: The topics of these and the transaction topic, with their ids, "" if they were absent.
+    topics: Mapping[str, str]
+    offsets: Mapping[Partition, int]
+
+    def of(self, partition: TopicPartition) -> int:
+        """Return the offset from which on a partition is read."""
+        return self.offsets.get((partition.topic, partition.partition), 0)
+
+
+#: Every topic begins at its end.
+_NONE = TopicOffsets(frozenset(), {}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +102,18 @@ class Feed:
         #: Used by the thread only: followed collections, topics that do not exist yet, identities of topics.
         self._followed: dict[str, None] = {}
         self._absent: set[str] = set()
-        self._identities: dict[str, Any] = {}
+        self._identities: dict[str, str] = {}
         self._looked_at = 0.0
         self._thread = threading.Thread(target=self._run, name="upquery kafka", daemon=True)
 
     # ── Interface ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, collections: Iterable[str]) -> None:
-        """Connect and begin to read these collections, in the thread; adds `TopicStarts`."""
+    def start(self, collections: Iterable[str], continued: TopicOffsets = _NONE) -> None:
+        """Connect and begin to read these collections, in the thread; adds `TopicStarts` for those that are not
+        continued."""
         wanted = list(collections)
-        self._requests.append(lambda: self._begin(wanted))
+        self._identities.update({topic: identity for topic, identity in continued.topics.items() if identity})
+        self._requests.append(lambda: self._begin(wanted, continued))
         self._thread.start()
 
     def follow(self, collections: Iterable[str]) -> None:
@@ -171,9 +198,9 @@ class Feed:
     # ── Topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _topic(self, collection: str) -> str:
-        return self._options.routed_topic or topic_of(self._options.topic_prefix, collection)
+        return topic_in(self._options, collection)
 
-    def _begin(self, collections: list[str]) -> None:
+    def _begin(self, collections: list[str], continued: TopicOffsets) -> None:
         there = self._topics()
         if self._options.transactions not in there and not any(
             topic == self._options.topic_prefix or topic.startswith(f"{self._options.topic_prefix}.") for topic in there
@@ -184,7 +211,7 @@ class Feed:
                 retryable=True,
                 hint="Check cdc.kafka.topic_prefix, and that the connector runs.",
             )
-        self._follow(collections, there)
+        self._follow(collections, there, continued)
 
     def _topics(self) -> set[str]:
         """Read the names of all topics from the cluster."""
@@ -192,8 +219,8 @@ class Feed:
         topics: set[str] = set(self._consumer.topics())
         return topics
 
-    def _follow(self, collections: list[str], there: set[str] | None = None) -> None:
-        new = tuple(c for c in collections if c not in self._followed)
+    def _follow(self, collections: list[str], there: set[str] | None = None, continued: TopicOffsets = _NONE) -> None:
+        new = tuple(c for c in collections if c not in self._followed and c not in continued.collections)
         self._followed = dict.fromkeys(collections)
         wanted = {self._topic(c) for c in collections}
         transactions = self._options.transactions
@@ -201,7 +228,8 @@ class Feed:
         there = self._topics() if there is None else there
         self._absent = {t for t in wanted if t not in assigned and t not in there} - {transactions}
         fresh = {t for t in wanted if t not in assigned and t in there and t != transactions}
-        starts = self._ends(fresh)
+        starts = self._ends(fresh - continued.topics.keys())
+        starts |= {tp: continued.of(tp) for topic in fresh & continued.topics.keys() for tp in self._partitions(topic)}
         # Last, as required by the module's invariants.
         if transactions in assigned:
             (tp,) = self._partitions(transactions)
@@ -209,13 +237,17 @@ class Feed:
         elif transactions in there:
             self._require_one_partition(transactions)
             ((tp, since),) = self._ends({transactions}).items()
-            starts[tp] = since
+            starts[tp] = continued.of(tp) if transactions in continued.topics else since
         else:
             self._absent.add(transactions)
             since = 0
         self._assign(starts, wanted | {transactions})
         self._check_identities((wanted | {transactions}) - self._absent)
-        self._put(TopicStarts(new, since))
+        self._put_starts(starts, new, since)
+
+    def _put_starts(self, starts: dict[TopicPartition, int], collections: tuple[str, ...] = (), since: int = 0) -> None:
+        offsets = {(tp.topic, tp.partition): offset for tp, offset in starts.items()}
+        self._put(TopicStarts(collections, since, offsets, self._consumer._cluster.cluster_id, dict(self._identities)))
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, p) for p in sorted(self._consumer.partitions_for_topic(topic))]
@@ -266,13 +298,14 @@ class Feed:
                 self._require_one_partition(self._options.transactions)
             self._assign(new, topics | found)
         self._check_identities(topics | found)
+        if new:
+            self._put_starts(new)
 
     def _check_identities(self, topics: Iterable[str]) -> None:
         """Raise StreamLost if a topic was replaced by another one of the same name."""
-        cluster = getattr(self._consumer, "_cluster", None)
         for topic in topics:
-            identity = None if cluster is None else cluster.topic_id(topic)
-            if identity is not None and self._identities.setdefault(topic, identity) != identity:
+            identity = self._consumer._cluster.topic_id(topic)
+            if identity is not None and self._identities.setdefault(topic, str(identity)) != str(identity):
                 raise StreamLost(f"The topic {topic} was deleted and created again.", retryable=True)
 
     def _check_ends(self, collection: str | None) -> None:
@@ -286,3 +319,8 @@ class Feed:
             self._put(TopicEnds(reached=False))
             return
         self._put(TopicEnds(all(self._consumer.position(tp) >= ends[tp] for tp in assigned)))
+
+
+def topic_in(options: DebeziumOptions, collection: str) -> str:
+    """Return the topic of a collection by the settings."""
+    return options.routed_topic or topic_of(options.topic_prefix, collection)

@@ -8,6 +8,7 @@ Not here: undelivered transactions (`assembler`).
 
 from cdc.change import StreamLost
 from cdc.debezium.events import RowEvent, TransactionKey
+from cdc.debezium.progress import AssemblyProgress, Delivered
 from cdc.gtid import parse_gtid
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot
@@ -36,9 +37,11 @@ class History:
         self.seen = snapshot.seen if isinstance(snapshot, BracketSnapshot) else None
         self.near = self.horizon
         self.delivered = floor
+        self.continued = False
         self.newest_ms = 0
-        #: Keys of the last finished transactions, oldest first.
+        #: Keys of the last finished transactions, oldest first, and the number of all that were ever added.
         self._done: dict[object, None] = {}
+        self.count = 0
         self._remembered = remembered
 
     def knows(self, key: object) -> bool:
@@ -47,9 +50,36 @@ class History:
 
     def remember(self, key: object) -> None:
         """Add the key of a finished transaction."""
+        self.count += key not in self._done
         self._done[key] = None
         if len(self._done) > self._remembered:
             del self._done[next(iter(self._done))]
+
+    def done(self, count: int) -> list[object]:
+        """Return the remembered keys as they were when `count` had been added."""
+        keys = list(self._done)
+        return keys[: len(keys) - (self.count - count)]
+
+    def progress(self, at: Delivered, since: dict[str, int]) -> AssemblyProgress:
+        """Return the assembler's progress at some positions, from which another history continues."""
+        return AssemblyProgress(
+            self.horizon,
+            self.floor,
+            self.near,
+            at.own_position,
+            self.newest_ms,
+            self.done(at.remembered),
+            at.position,
+            at.last_end,
+            since,
+        )
+
+    def continues(self, progress: AssemblyProgress) -> None:
+        """Continue the history of another stream, whose start decides which transactions precede it."""
+        self.horizon, self.near, self.newest_ms = progress.horizon, progress.near, progress.newest_ms
+        self.floor, self.delivered, self.continued = progress.floor, progress.delivered, True
+        for key in progress.done:
+            self.remember(tuple(key) if isinstance(key, list) else key)
 
     def is_old(self, event: RowEvent, key: TransactionKey) -> bool:
         """Return whether a transaction, of which this is the first event, was delivered or precedes the start.

@@ -16,9 +16,10 @@ Not here: reading the catalog (`service.engine.databases.postgres.replica_identi
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cdc.change import CommittedTransaction, TableChange, TableLayout
-from cdc.stream import UpstreamSnapshot
+from cdc.postgres.position import PostgresSnapshot
 
 #: Pauses until snapshots see a transaction. One that waits for a standby is in the topics long before.
 _PAUSES_S = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -37,7 +38,7 @@ class ReplicaIdentity:
 class Identities:
     """Identities at a snapshot of the database, by the tables' ids."""
 
-    snapshot: UpstreamSnapshot
+    snapshot: PostgresSnapshot
     tables: Mapping[int, ReplicaIdentity]
 
 
@@ -53,8 +54,22 @@ class IdentityProofs:
 
     def __init__(self, read: ReadIdentities) -> None:
         self._read = read
-        self._since: dict[int, tuple[UpstreamSnapshot, ReplicaIdentity]] = {}
+        self._since: dict[int, tuple[PostgresSnapshot, ReplicaIdentity]] = {}
         self._tables: list[int] = []
+
+    def state(self) -> list[Any]:
+        """Return for each table its mark, and since which snapshot it has that, as JSON can have them."""
+        return [
+            [table, snapshot.text, identity.mark, sorted(identity.columns)]
+            for table, (snapshot, identity) in self._since.items()
+        ]
+
+    def continues(self, state: list[Any]) -> None:
+        """Take over the state of an earlier process; marks that differ by now prove nothing."""
+        self._since = {
+            table: (PostgresSnapshot.parse(snapshot), ReplicaIdentity(mark, frozenset(columns)))
+            for table, snapshot, mark, columns in state
+        }
 
     async def follow(self, layouts: Mapping[str, TableLayout]) -> None:
         """Prepare proofs for exactly these tables. Await it before their transactions are taken."""

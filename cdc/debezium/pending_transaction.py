@@ -29,6 +29,7 @@ class PendingTransaction:
         "guessed",
         "held",
         "key",
+        "mark",
         "overflow",
         "partial",
         "position",
@@ -39,8 +40,10 @@ class PendingTransaction:
         "xid",
     )
 
-    def __init__(self, key: TransactionKey, xid: int, seen_at: float) -> None:
+    def __init__(self, key: TransactionKey, xid: int, seen_at: float, mark: int = 0) -> None:
         self.key = key
+        #: Number of the chunk of records that has its first event (`read_offsets`).
+        self.mark = mark
         #: Id that snapshots know it by (PostgreSQL: 64 bits, MySQL: global id); 0: its position (MariaDB).
         self.xid = xid
         #: Offset of its BEGIN; None if it has not arrived.

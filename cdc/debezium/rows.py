@@ -58,6 +58,11 @@ class TableRows:
         #: Plans by the identity of the events' schema; the reference to it keeps the identity unique.
         self._plans: dict[int, tuple[Mapping[str, FieldSchema] | None, _Plan]] = {}
 
+    @property
+    def has_unavailable(self) -> bool:
+        """True if some columns are None in all rows."""
+        return bool(self._unavailable)
+
     def change(self, event: RowEvent) -> Change | None:
         """Return the change of an event other than TRUNCATE; None if it is incomplete: any row may have changed."""
         op, before, after = event.op, event.before, event.after

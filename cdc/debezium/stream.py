@@ -1,6 +1,7 @@
 """The change stream that Debezium publishes to Kafka: a topic for each table, and the transaction topic.
 
-Reading begins at the topics' ends, *then* the first snapshot is taken: what it does not see is published later.
+Reading begins at the topics' ends, *then* the first snapshot is taken: what it does not see is published later. Or it
+continues at a place behind a transaction that another stream delivered.
 
 *Invariants*: `cdc.stream`. The position moves with the ENDs of transactions only: heartbeats do not carry the
 connector's position, so an idle stream moves only by a write to the database (`request_position` can only wait).
@@ -10,8 +11,10 @@ Not here: Kafka (`feed`), events (`envelope`), transactions (`assembler`), start
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, assert_never
 
 from kafka import KafkaConsumer
@@ -19,12 +22,17 @@ from kafka import KafkaConsumer
 from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
 from cdc.debezium.assembler import AssemblyLimits, DebeziumAssembler
 from cdc.debezium.envelope import RecordDecoder
-from cdc.debezium.feed import Feed, Records, TopicEnds, TopicStarts
+from cdc.debezium.feed import Feed, Records, TopicEnds, TopicOffsets, TopicStarts, topic_in
 from cdc.debezium.history import StartSnapshot
 from cdc.debezium.identity_proofs import IdentityProofs, ReadIdentities
+from cdc.debezium.last_records import digest_of, records_before, refusal_of
 from cdc.debezium.names import collection_of
 from cdc.debezium.options import DebeziumOptions
-from cdc.stream import StreamStart
+from cdc.debezium.place import PartitionPlace, SourceLog, TopicPlace, prefix_of
+from cdc.debezium.read_offsets import Partition, ReadOffsets
+from cdc.stream import StreamPlace, StreamStart
+
+log = logging.getLogger(__name__)
 
 #: Interval of checks for missing events.
 CHECK_S = 1.0
@@ -39,7 +47,12 @@ class DebeziumStream:
     to `tables` later overflows in transactions with events from before its topic was read.
 
     `take_snapshot` takes a snapshot of the database, not older than the call (PostgreSQL: with its horizon). Its class
-    determines the database. `read_identities`: of a database whose old rows may have some columns only.
+    determines the database. `read_identities`: of a database whose old rows may have some columns only. `source_log`:
+    the database's log; without one there are no places.
+
+    *State*: `_offsets`, of the topics in `_topics`, with their ids, in the cluster `_cluster`; `_log_mark`, the
+    database's log; `_marks`, offset and digest of the last record of each partition of which none was read: both are
+    there once a place is wanted.
     """
 
     held_up: str | None = None
@@ -53,6 +66,7 @@ class DebeziumStream:
         start_timeout_s: float = 60.0,
         make_consumer: Callable[..., Any] = KafkaConsumer,
         read_identities: ReadIdentities | None = None,
+        source_log: SourceLog | None = None,
     ) -> None:
         self._options = options
         self._tables = tables
@@ -73,12 +87,43 @@ class DebeziumStream:
         self._reported = 0
         self._checked_at = 0.0
         self._asked_ends = False
+        self._source_log = source_log
+        self._offsets = ReadOffsets()
+        self._topics: dict[str, str] = {}
+        self._cluster = ""
+        self._log_mark = ""
+        self._marks: dict[Partition, tuple[int, str]] = {}
+        #: Set once there is a place that is wanted.
+        self._placed: asyncio.Event | None = None
 
     async def start(self) -> StreamStart:
         """Find the topics' ends, take a snapshot, and begin. Raises StreamLost."""
+        return await self._started(None)
+
+    async def start_at(self, place: str) -> StreamStart:
+        """Continue at a place if topics and database certainly are the same and have all that follows, else as `start`.
+        Raises StreamLost."""
+        try:
+            found = TopicPlace.parse(place)
+            refusal = await self._refusal(found)
+        except ValueError as problem:
+            refusal = str(problem)
+        if refusal:
+            return replace(await self.start(), refusal=refusal)
+        return await self._started(found)
+
+    async def _refusal(self, place: TopicPlace) -> str:
+        names = place.names_refusal(self._options)
+        if names or self._source_log is None:
+            return names or "The database's log cannot be identified."
+        return await self._source_log.refusal(place.log, place.progress.position) or await asyncio.to_thread(
+            refusal_of, self._options, place, self._continued(place).topics, self._make_consumer
+        )
+
+    async def _started(self, place: TopicPlace | None) -> StreamStart:
         try:
             async with asyncio.timeout(self._start_timeout_s):
-                return await self._start()
+                return await self._start(place)
         except TimeoutError:
             await self.close()
             reason = f"Kafka at {self._options.bootstrap_servers} did not answer within {self._start_timeout_s:g} s."
@@ -87,7 +132,7 @@ class DebeziumStream:
             await self.close()
             raise
 
-    async def _start(self) -> StreamStart:
+    async def _start(self, place: TopicPlace | None) -> StreamStart:
         try:
             modes = self._options.modes
         except ValueError as problem:
@@ -96,19 +141,44 @@ class DebeziumStream:
         layouts = self._tables()
         watermark = self._options.watermark_table or None
         followed = {collection_of(name) for name in (*layouts, *([watermark] if watermark else []))}
+        continued = TopicOffsets(frozenset(), {}, {}) if place is None else self._continued(place)
         self._feed = Feed(self._options, lambda: _notify(loop, self._arrived), self._make_consumer)
-        self._feed.start(followed)
+        self._feed.start(followed, continued)
         began = await self._first_item()
+        self._reads(began)
         if self._proofs is not None:
+            if place is not None:
+                self._proofs.continues(place.proofs)
             await self._proofs.follow(layouts)
-        # Transactions that had begun are not in the stream; lookups wait until they have ended.
-        snapshot = (await self._take_snapshot()).closed()
-        self._assembler = DebeziumAssembler(snapshot, modes, self._limits, watermark)
-        self._reader = RecordDecoder(self._assembler.database)
-        self._assembler.follow(layouts)
-        self._assembler.reading(began.collections, began.since, 0.0)
-        self._reported = self._assembler.position
-        return StreamStart(self._assembler.position, snapshot)
+        snapshot = await self._take_snapshot()
+        if place is None:
+            # Transactions that had begun are not in the stream; lookups wait until they have ended.
+            snapshot = snapshot.closed()
+        progress = None if place is None else place.progress
+        assembler = DebeziumAssembler(snapshot, modes, self._limits, watermark, progress)
+        self._reader = RecordDecoder(assembler.database)
+        assembler.follow(layouts)
+        now = 0.0 if place is None else time.monotonic()
+        assembler.reading(began.collections, began.since, now)
+        for collection in continued.collections:
+            assert progress is not None
+            assembler.reading([collection], progress.since[collection], now)
+        self._assembler, self._reported = assembler, assembler.position
+        return StreamStart(assembler.position, snapshot, continued=place is not None)
+
+    def _continued(self, place: TopicPlace) -> TopicOffsets:
+        """Return where the topics are continued of tables that are as they were at the place."""
+        since, at = place.progress.since, place.progress.position
+        names = [collection_of(name) for name, layout in self._tables().items() if layout.since <= at]
+        names += [collection_of(self._options.watermark_table)] if self._options.watermark_table else []
+        collections = frozenset(name for name in names if name in since)
+        topics = {topic_in(self._options, name) for name in collections} | {self._options.transactions}
+        return TopicOffsets(collections, {t: place.topics.get(t, "") for t in topics}, place.offsets(topics))
+
+    def _reads(self, starts: TopicStarts) -> None:
+        self._offsets.assign(starts.offsets)
+        self._topics.update(starts.topics)
+        self._cluster = starts.cluster
 
     async def _first_item(self) -> TopicStarts:
         assert self._feed is not None
@@ -173,6 +243,9 @@ class DebeziumStream:
         read, add, now = self._reader.read, assembler.add, time.monotonic()
         for _ in range(SLICE_RECORDS):
             if self._at >= len(self._records):
+                if self._records:
+                    self._offsets.end_chunk(self._records[-1])
+                    self._records, self._at = [], 0
                 item = feed.take()
                 if not isinstance(item, list):
                     if item is None:
@@ -180,6 +253,7 @@ class DebeziumStream:
                     self._other(item, assembler)
                     continue
                 self._records, self._at = item, 0
+                assembler.mark = self._offsets.begin_chunk()
             record = self._records[self._at]
             event = read(record.topic, record.partition, record.offset, record.key, record.value)
             self._at += 1
@@ -192,6 +266,7 @@ class DebeziumStream:
             case StreamLost():
                 raise item
             case TopicStarts():
+                self._reads(item)
                 assembler.reading(item.collections, item.since, time.monotonic())
             case TopicEnds():
                 self._asked_ends = False
@@ -221,8 +296,68 @@ class DebeziumStream:
     async def wait_followed(self) -> None:
         """Return at once: tables whose events are not read yet overflow."""
 
-    def acknowledge(self, position: int) -> None:
-        """Do nothing: each stream begins at the topics' ends."""
+    def acknowledge(self, position: int) -> None:  # noqa: ARG002
+        """Note whether there is a place, if one is wanted: Kafka keeps its log by its own settings."""
+        if self._placed is not None and self.place is not None:
+            self._placed.set()
+
+    # ── The place ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def place(self) -> StreamPlace | None:
+        """The place behind the last batch, if `mark_place` was called."""
+        assembler, taken = self._assembler, bool(self._taken)
+        progress = None if assembler is None or not self._log_mark else assembler.progress(taken)
+        if assembler is None or progress is None or not 0 < progress.position == self._reported:
+            return None
+        mark = assembler.oldest_mark(taken, time.monotonic() - self._options.gap_timeout_s)
+        topics = {topic_in(self._options, name) for name in progress.since} | {self._options.transactions}
+        partitions = [
+            self._partition(partition, offset)
+            for partition, offset in self._offsets.before(mark).items()
+            if partition[0] in topics
+        ]
+        whole = [each for each in partitions if each is not None]
+        ids = {each.topic: self._topics.get(each.topic, "") for each in whole}
+        if len(whole) < len(partitions) or not self._cluster or "" in ids.values():
+            return None
+        prefix, transactions = prefix_of(self._options), self._options.transactions
+        proofs = [] if self._proofs is None else self._proofs.state()
+        place = TopicPlace(prefix, transactions, self._cluster, ids, whole, self._log_mark, progress, proofs)
+        return StreamPlace(progress.position, place.text(), hidden=assembler.database.ends_at_commit)
+
+    def _partition(self, name: Partition, offset: int) -> PartitionPlace | None:
+        """Return a partition's place; None if its last record is not known."""
+        last = self._offsets.last.get(name)
+        if last is not None:
+            return PartitionPlace(*name, offset, last.offset, digest_of(last))
+        mark = self._marks.get(name, (-1, "") if offset == 0 else None)
+        return None if mark is None else PartitionPlace(*name, offset, *mark)
+
+    async def mark_place(self) -> None:
+        """Identify the database's log and all topics, then wait until no transaction is delivered in part."""
+        if self._source_log is None or self._assembler is None:
+            return
+        if incomplete := self._assembler.incomplete_tables:
+            log.warning("the change stream has no place: columns of %s are unavailable", ", ".join(incomplete))
+            return
+        unread = {p: start for p, start in self._offsets.starts.items() if p not in self._offsets.last and start}
+        try:
+            records = await asyncio.to_thread(records_before, self._options, unread, self._make_consumer)
+            self._marks = {p: (r.offset, digest_of(r)) for p, r in records.items()}
+            self._marks |= dict.fromkeys(unread.keys() - records.keys(), (-1, ""))
+            self._log_mark = await self._source_log.mark()
+        except StreamLost as problem:
+            log.warning("the place of the change stream could not be marked: %s", problem)
+        self._placed = asyncio.Event()
+        if self._log_mark and self.place is None:
+            await self._placed.wait()
+
+    def leave(self) -> None:
+        """Do nothing: Kafka's settings decide how long it keeps its log."""
+
+    def reconnect(self) -> None:
+        """Do nothing: the connector decides which server it reads."""
 
     async def close(self) -> None:
         """End the thread and close its connections."""

@@ -75,6 +75,11 @@ class PostgresSnapshot:
         listed = frozenset(map(int, running.split(","))) if running else frozenset[int]()
         return cls(int(xmin), int(xmax), listed, None if next_xid is None else widen(next_xid, int(xmax)))
 
+    @property
+    def text(self) -> str:
+        """The snapshot as `parse` reads it, without the horizon."""
+        return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.running)))}"
+
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a position is no version of a PostgreSQL read)
         """Return whether the committed transaction was visible."""
         return transaction < self.xmin or (transaction < self.xmax and transaction not in self.running)

@@ -245,8 +245,8 @@ class StateSettings(Section):
     #: Maximum seconds that the first readiness of a process waits until these keys are filled, after all else that it
     #: waits for. 0: it does not wait.
     warm_timeout_s: float = Field(default=30.0, ge=0)
-    #: The service will start again on this host with this directory. Required for checkpoints with PostgreSQL: the
-    #: replication slot then stays when the service stops, and the database keeps its log for it.
+    #: The service will start again on this host with this directory. Required for checkpoints with PostgreSQL's slot:
+    #: it then stays when the service stops, and the database keeps its log for it.
     persistent: bool = False
 
 

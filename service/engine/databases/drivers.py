@@ -10,6 +10,7 @@ from typing import Any
 
 from cdc.change import StreamLost, TableLayout
 from cdc.debezium.identity_proofs import ReadIdentities
+from cdc.debezium.place import SourceLog
 from cdc.stream import ChangeStream, Layouts
 from service.engine.databases.streams import MakeStream, binlog_stream, missing_extra, slot_stream
 from service.engine.upstream.results import Finding, UpstreamError
@@ -30,6 +31,7 @@ def _postgres(settings: Settings) -> Upstream:
     from service.engine.databases.postgres.connect import PostgresPool
     from service.engine.databases.postgres.lookups import PostgresLookups
     from service.engine.databases.postgres.replica_identities import read_identities
+    from service.engine.databases.postgres.source_log import PostgresLog
     from service.engine.databases.postgres.upstream import PostgresUpstream
 
     upstream, cdc = settings.upstream, settings.cdc
@@ -37,7 +39,9 @@ def _postgres(settings: Settings) -> Upstream:
     pool = PostgresPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     lookups = PostgresLookups(pool)
     if cdc.kafka is not None:
-        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows, partial(read_identities, pool))
+        source_log = PostgresLog(pool, lookups)
+        identities = partial(read_identities, pool)
+        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows, source_log, identities)
         return PostgresUpstream(pool, lookups, make_stream, cdc.publication, capture, False, cdc.set_replica_identity)
     apart = cdc.url is not None
     return PostgresUpstream(
@@ -50,6 +54,7 @@ def _mysql(settings: Settings) -> Upstream:
         from service.engine.databases.mysql.address import Address
         from service.engine.databases.mysql.connect import MySqlPool
         from service.engine.databases.mysql.lookups import MySqlLookups
+        from service.engine.databases.mysql.source_log import MariaDbLog
         from service.engine.databases.mysql.upstream import MySqlUpstream
     except ImportError as missing:
         raise missing_extra("mysql", missing) from None
@@ -62,16 +67,20 @@ def _mysql(settings: Settings) -> Upstream:
     pool = MySqlPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     if cdc.kafka is not None:
         lookups = MySqlLookups(pool, cdc.kafka.watermark_table)
-        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows, MariaDbLog(pool))
         return MySqlUpstream(pool, lookups, make_stream, capture)
     return MySqlUpstream(pool, MySqlLookups(pool), binlog_stream(settings), apart=cdc.url is not None)
 
 
 def _debezium(
-    kafka: KafkaSettings, lookups: Lookups, transaction_rows: int, identities: ReadIdentities | None = None
+    kafka: KafkaSettings,
+    lookups: Lookups,
+    transaction_rows: int,
+    source_log: SourceLog,
+    identities: ReadIdentities | None = None,
 ) -> tuple[MakeStream, Capture]:
-    """Returns the factory of change streams from Debezium's topics, and the topics. `identities`: reader of replica
-    identities, for databases that have them."""
+    """Returns the factory of change streams from Debezium's topics, and the topics. `source_log`: the database's;
+    `identities`: reader of replica identities, for databases that have them."""
     try:
         from cdc.debezium.stream import DebeziumStream
         from service.engine.databases.topics import Topics, debezium_options
@@ -86,7 +95,9 @@ def _debezium(
             raise StreamLost(error.detail, error.retryable, error.hint) from None
 
     def make(layouts: Layouts) -> ChangeStream:
-        return DebeziumStream(options, layouts, take_snapshot, transaction_rows, read_identities=identities)
+        return DebeziumStream(
+            options, layouts, take_snapshot, transaction_rows, read_identities=identities, source_log=source_log
+        )
 
     return make, Topics(options)
 

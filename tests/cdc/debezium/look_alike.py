@@ -7,11 +7,13 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
-Stored = namedtuple("Stored", "topic partition offset key value")
+Stored = namedtuple("Stored", "topic partition offset timestamp key value")
 
 
 class Cluster:
     """Topics. `identities` change when a topic is made anew."""
+
+    cluster_id = "look-alike"
 
     def __init__(self, **partitions: int) -> None:
         self.lock = threading.Lock()
@@ -32,7 +34,7 @@ class Cluster:
         """Append a record."""
         with self.lock:
             log = self.logs[TopicPartition(topic, partition)]
-            log.append(Stored(topic, partition, len(log), key, value))
+            log.append(Stored(topic, partition, len(log), 1_700_000_000_000 + len(log), key, value))
 
     def cut_off(self, topic: str, before: int) -> None:
         """Remove records before that offset."""
@@ -65,6 +67,10 @@ class Consumer:
         with self._cluster.lock:
             return {tp.partition for tp in self._cluster.logs if tp.topic == topic}
 
+    def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        with self._cluster.lock:
+            return {tp: self._cluster.begins.get(tp, 0) for tp in partitions}
+
     def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         with self._cluster.lock:
             return {tp: len(self._cluster.logs[tp]) for tp in partitions}
@@ -81,7 +87,7 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         return self._positions[partition]
 
-    def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Stored]]:
+    def poll(self, timeout_ms: int, max_records: int = 500) -> dict[TopicPartition, list[Stored]]:
         found = {}
         with self._cluster.lock:
             for tp, at in self._positions.items():

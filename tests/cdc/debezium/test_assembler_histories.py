@@ -4,8 +4,9 @@ A model of a reader follows: it knows the tables' rows, forgets a table that ove
 sure where it is. It must never know wrong rows.
 """
 
+import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 from cdc.change import CommittedTransaction
 from cdc.debezium.assembler import AssemblyLimits, DebeziumAssembler
 from cdc.debezium.envelope import RecordDecoder
+from cdc.debezium.history import StartSnapshot
 from cdc.debezium.modes import Modes
+from cdc.debezium.progress import AssemblyProgress
+from cdc.debezium.read_offsets import ReadOffsets
 from cdc.mysql.position import BinlogSnapshot
 from cdc.postgres.position import PostgresSnapshot
 from tests.cdc.debezium.publisher import STEP, TABLES, Change, Committed, Publisher, Record, Row, layout, place
@@ -179,11 +183,13 @@ class Scene:
         events = [(r.topic, r.value) for r in self.publisher.records if b'"[null, ' in (r.value or b"")]
         return self.publisher.dialect == "postgres" and len(events) == len(set(events))
 
-    def assembler(self, limits: AssemblyLimits) -> DebeziumAssembler:
-        """One that begins here."""
+    def assembler(self, limits: AssemblyLimits, progress: AssemblyProgress | None = None) -> DebeziumAssembler:
+        """One that begins here, or continues another one's progress at a later snapshot."""
+        snapshot: StartSnapshot = BinlogSnapshot(place((self.seen + 1 if progress is None else 99) * STEP))
         if self.publisher.dialect == "postgres":
-            return DebeziumAssembler(PostgresSnapshot(self.horizon, self.horizon), Modes(), limits)
-        return DebeziumAssembler(BinlogSnapshot(place((self.seen + 1) * STEP)), Modes(), limits)
+            horizon = self.horizon if progress is None else 900
+            snapshot = PostgresSnapshot(horizon, horizon)
+        return DebeziumAssembler(snapshot, Modes(), limits, progress=progress)
 
     def commits_before(self, emitted: int) -> int:
         """The offset of the transactions' topic when so many records had been published."""
@@ -240,6 +246,28 @@ class Reading:
         self.follower = Follower(scene.history, scene.publisher.dialect, scene.seen, scene.left_out)
         self.assembler.reading(self.follow(tables), scene.commits_before(scene.cut), 0.0)
         self.follower.compare(scene.seen)
+        self.offsets = ReadOffsets()
+        starts: dict[tuple[str, int], int] = {}
+        for record in scene.publisher.records:
+            partition = record.topic, record.partition
+            starts[partition] = starts.get(partition, 0) + (record.emitted < scene.cut)
+        self.offsets.assign(starts)
+
+    def continued(self, limits: AssemblyLimits, taken: bool) -> list[Record] | None:
+        """Go on with another assembler; returns the records that it must read, None if none can continue here."""
+        progress = self.assembler.progress(taken)
+        if progress is None:
+            return None
+        offsets = self.offsets.before(self.assembler.oldest_mark(taken, 0.0))
+        self.offsets = ReadOffsets()
+        self.offsets.assign(offsets)
+        stored = AssemblyProgress(**json.loads(json.dumps(asdict(progress))))
+        self.assembler = self.scene.assembler(limits, stored)
+        self.reader = RecordDecoder(self.assembler.database)
+        self.assembler.follow({f"s.{t}": layout(self.scene.publisher.dialect) for t in self.tables})
+        for collection, since in stored.since.items():
+            self.assembler.reading([collection], since, 0.0)
+        return [r for r in self.scene.publisher.records if r.offset >= offsets[r.topic, r.partition]]
 
     def follow(self, tables: set[str]) -> list[str]:
         """Follow these; returns collections that are new."""
@@ -264,10 +292,15 @@ class Reading:
             table not in self.tables or record.emitted < self.scene.later.get(record.topic, 0)
         ):
             return
+        self.add(record)
+        self.take()
+
+    def add(self, record: Record) -> None:
+        self.assembler.mark = self.offsets.begin_chunk()
         found = self.reader.read(record.topic, record.partition, record.offset, record.key, record.value)
         if found is not None:
             self.assembler.add(found, record.offset, 2.0)
-        self.take()
+        self.offsets.end_chunk(record)
 
     def take(self) -> None:
         """Deliver complete transactions."""
@@ -303,6 +336,40 @@ def test_each_once_in_order(data: st.DataObject) -> None:
     if again >= len(order) and not (scene.restarted and scene.publisher.dialect != "postgres"):
         assert not follower.overflows, "nothing was in the way of exact rows"
     event(f"{scene.publisher.dialect}: {'overflow' if follower.overflows else 'exact'}")
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_each_once_across_restarts(data: st.DataObject) -> None:
+    """Other assemblers continue between two transactions, some of which were taken and never delivered."""
+    scene = data.draw(scenes())
+    limits = AssemblyLimits()
+    reading = Reading(scene, data.draw(st.sets(st.sampled_from(TABLES), min_size=1)), limits)
+    order = data.draw(orders(scene.publisher.records[scene.cut :]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        until = data.draw(st.integers(0, len(order)))
+        for record in order[:until]:
+            reading.read(record)
+        rest = None
+        if data.draw(st.booleans()):
+            rest = reading.continued(limits, taken=False)
+        else:
+            for record in order[until:]:
+                reading.add(record)
+                if reading.assembler.take(3):
+                    rest = reading.continued(limits, taken=True)
+                    break
+        event(f"{scene.publisher.dialect}: {'no place' if rest is None else 'continued'}")
+        if rest is None:
+            return
+        order = data.draw(orders(rest))
+    for record in order:
+        reading.read(record)
+    reading.take()
+    assert reading.assembler.gap(1000.0, 30.0) is None
+    reading.follower.compare(len(scene.history))
+    if not (scene.restarted and scene.publisher.dialect != "postgres"):
+        assert not reading.follower.overflows, "nothing was in the way of exact rows"
 
 
 def _index_of(record: Record, history: list[Committed]) -> int:

@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from kafka import TopicPartition
 
 from cdc.change import CommittedTransaction, StreamLost, TableChange, TableLayout
 from cdc.debezium.identity_proofs import Identities, ReplicaIdentity
 from cdc.debezium.options import DebeziumOptions
 from cdc.debezium.stream import DebeziumStream
 from cdc.postgres.position import PostgresSnapshot
+from cdc.stream import StreamStart
 from tests.cdc.debezium.look_alike import Cluster
 from tests.cdc.debezium.publisher import Change, Committed, Publisher, Record, layout
 
@@ -19,6 +21,26 @@ OPTIONS = DebeziumOptions("127.0.0.1:1", "x", gap_timeout_s=0.01)
 X, Y = ("1", "x"), ("2", "y")
 A, B = Change("a", None, X), Change("b", None, Y)
 LAYOUT = layout("postgres")
+
+
+class Begun(DebeziumStream):
+    """A stream that remembers how it began."""
+
+    begun: StreamStart
+
+
+class Log:
+    """The database's log."""
+
+    def __init__(self) -> None:
+        self.server = "only"
+
+    async def mark(self) -> str:
+        return self.server
+
+    async def refusal(self, mark: str, position: int) -> str:
+        assert position
+        return "" if mark == self.server else f"The server is {self.server}."
 
 
 class World:
@@ -29,6 +51,7 @@ class World:
         self.publisher = Publisher("postgres", routed=False)
         self.tables: dict[str, TableLayout] = {"s.a": LAYOUT}
         self.count = 0
+        self.log = Log()
         #: Mark of the tables' replica identities, and how often the catalog may be read: as often as the tests want.
         self.mark = "full"
         self.reads: asyncio.Queue[None] = asyncio.Queue()
@@ -65,17 +88,18 @@ class World:
         return Identities(await self.snapshot(), {table: ReplicaIdentity(self.mark, frozenset()) for table in tables})
 
     @asynccontextmanager
-    async def source(self, options: DebeziumOptions = OPTIONS) -> AsyncIterator[DebeziumStream]:
-        made = DebeziumStream(
+    async def source(self, options: DebeziumOptions = OPTIONS, place: str = "") -> AsyncIterator[Begun]:
+        made = Begun(
             options,
             lambda: self.tables,
             self.snapshot,
             1_000,
             make_consumer=self.cluster.consumer,
             read_identities=self.identities,
+            source_log=self.log,
         )
         try:
-            await made.start()
+            made.begun = await (made.start_at(place) if place else made.start())
             yield made
         finally:
             await made.close()
@@ -305,5 +329,138 @@ def test_rows_of_an_identity_that_is_not_proven() -> None:
             world.allow(100)
             (late,) = await transactions(source, 1)
             assert late.tables == {"s.a": TableChange([Y], [X])}
+
+    run(scenario)
+
+
+async def place_of(source: DebeziumStream) -> str:
+    """The place behind the last batch."""
+    async with asyncio.timeout(10):
+        await source.mark_place()
+    assert source.place is not None
+    return source.place.text
+
+
+def test_a_place_between_transactions() -> None:
+    """A stream continues behind what another one delivered, also if events that it read were of a later transaction;
+    tables without a topic, and those that are followed anew, are exact from their first transaction on."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=2, x__s__b=1)
+        world.commit(A)
+        world.tables = {"s.a": LAYOUT, "s.late": LAYOUT}
+        async with world.source() as source:
+            world.commit(A)
+            world.commit(Change("a", X, Y))
+            assert len(await transactions(source, 2)) == 2
+            first = await place_of(source)
+            world.commit(A, A, without="x.transaction")
+        world.count -= 1
+        world.commit(A, A)
+        world.commit(Change("late", None, X))
+        world.commit(B)
+        for _ in range(2):
+            async with world.source(place=first) as source:
+                assert source.begun.continued
+                found = await transactions(source, 2)
+                assert [(t.id, t.tables) for t in found] == [
+                    (703, {"s.a": TableChange([], [X, X])}),
+                    (704, {"s.late": TableChange([], [X])}),
+                ]
+        world.tables["s.b"] = LAYOUT
+        async with world.source(place=first) as source:
+            *_, late = await transactions(source, 3)
+            assert late.tables == {"s.b": TableChange(overflow=True)}
+            world.commit(B)
+            (exact,) = await transactions(source, 1)
+            assert exact.tables == {"s.b": TableChange([], [Y])}
+
+    run(scenario)
+
+
+def test_a_place_before_a_transaction_whose_proof_is_pending() -> None:
+    """A transaction that was taken, and not delivered, is in the next stream, proven by the marks of before."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=2)
+        async with world.source() as source:
+            world.commit(A)
+            await transactions(source, 1)
+            await place_of(source)
+            world.allow(0)
+            world.commit(Change("a", X, Y))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(source.next_batch(), 0.2)
+            world.allow(100)
+            place = await place_of(source)
+        async with world.source(place=place) as source:
+            (pending,) = await transactions(source, 1)
+            assert pending.tables == {"s.a": TableChange([X], [Y])}
+
+    run(scenario)
+
+
+def remove(world: World) -> None:
+    world.cluster.cut_off("x.s.a", 3)
+
+
+def replace_record(world: World) -> None:
+    log = world.cluster.logs[TopicPartition("x.transaction", 0)]
+    log[-1] = log[-1]._replace(timestamp=1)
+
+
+def shorten(world: World) -> None:
+    del world.cluster.logs[TopicPartition("x.transaction", 0)][-1]
+
+
+def create_again(world: World) -> None:
+    world.cluster.identities["x.s.a"] += 1
+
+
+def move(world: World) -> None:
+    world.cluster.cluster_id = "another"
+
+
+def replace_database(world: World) -> None:
+    world.log.server = "another"
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (remove, "were removed that have not been read"),
+        (replace_record, "is another one than before"),
+        (shorten, "that had been read are gone"),
+        (create_again, "x.s.a was deleted and created again"),
+        (move, "in the Kafka cluster another: they were in look-alike"),
+        (replace_database, "The server is another"),
+    ],
+)
+def test_places_that_are_refused(happens: Callable[[World], None], why: str) -> None:
+    """The stream begins anew, at the topics' ends, and says why."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1)
+        async with world.source() as source:
+            world.commit(A)
+            await transactions(source, 1)
+            place = await place_of(source)
+        happens(world)
+        async with world.source(place=place) as source:
+            assert not source.begun.continued
+            assert why in source.begun.refusal
+
+    run(scenario)
+
+
+def test_other_settings_name_other_topics() -> None:
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1, y__transaction=1)
+        async with world.source() as source:
+            world.commit(A)
+            await transactions(source, 1)
+            place = await place_of(source)
+        async with world.source(replace(OPTIONS, topic_prefix="y"), place) as source:
+            assert "The settings name other topics" in source.begun.refusal
 
     run(scenario)
