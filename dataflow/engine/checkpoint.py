@@ -65,7 +65,7 @@ def _node(node: Stored, digest: bytes, digests: StateDigests) -> Iterator[Chunk]
     for cover, coverage in node.coverages().items():
         columns, order = _name(cover)
         routes = digests.of_routes(node, cover)
-        for some in _cut(coverage.keys.items()):
+        for some in _cut(coverage.keys):
             keys += len(some)
             yield CoveredKeys(columns, order, routes, *_columns(node, coverage, some))
     if isinstance(node, GroupingNode):
@@ -85,8 +85,8 @@ def _name(cover: Cover) -> tuple[Columns, Order | None]:
     return cover, None
 
 
-def _columns(node: Stored, coverage: Coverage, some: Sequence[tuple[Key, int]]) -> tuple[Any, ...]:
-    keys, sizes = zip(*some, strict=True)
+def _columns(node: Stored, coverage: Coverage, some: Sequence[Key]) -> tuple[Any, ...]:
+    keys, sizes = tuple(some), tuple(coverage.sizes(some))
     limited = node.sizes.rows if isinstance(node, Leaf) and node.sizes is not None else None
     rows = None if limited is None else tuple([limited.get(key, -1) for key in keys])
     if not isinstance(coverage, OrderedCoverage):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from sys import getsizeof
+from typing import Any
 
 from dataflow.plan.parts import WHOLE, Interval
 from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, keys_bytes, texts_bytes, tuple_bytes
@@ -14,12 +15,14 @@ class Coverage:
     *Maintains*: every partial index of `_agreeing` holds exactly the covered keys.
     """
 
-    __slots__ = ("_agreeing", "columns", "keys", "shares_keys", "text_bytes")
+    __slots__ = ("_agreeing", "_indexed", "columns", "keys", "shares_keys", "text_bytes")
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        #: With about how many bytes their rows take, where somebody notes it (`engine.ranking`); else 0.
-        self.keys: dict[Key, int] = {}
+        #: Of a view, with about how many bytes their rows take (`engine.ranking`); of an index, with their rows.
+        self.keys: dict[Key, Any] = {}
+        #: Whether `keys` are the buckets of an index, which has every covered key.
+        self._indexed = False
         #: For some positions of the key: values there -> covered keys that have them. Built when first asked for.
         self._agreeing: dict[tuple[int, ...], dict[Key, dict[Key, None]]] = {}
         #: What the keys' texts take.
@@ -40,19 +43,32 @@ class Coverage:
         """Covers `key`."""
         if key not in self.keys:
             self.text_bytes += texts_bytes(key)
-        self.keys[key] = 0
+            self.keys[key] = None if self._indexed else 0
         for positions, partial in self._agreeing.items():
             partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
 
     def restore(self, keys: Sequence[Key], sizes: Sequence[int]) -> None:
         """Covers keys, which are all holes, with so many bytes each."""
         self.text_bytes += keys_bytes(keys)
-        self.keys.update(zip(keys, sizes, strict=True))
+        self.keys.update(dict.fromkeys(keys) if self._indexed else zip(keys, sizes, strict=True))
         self._agreeing.clear()
+
+    def sizes(self, keys: Sequence[Key]) -> list[int]:
+        """About how many bytes the rows of covered keys take, where somebody notes it; else 0."""
+        return [0] * len(keys) if self._indexed else [self.keys[key] for key in keys]
+
+    def be_index(self, buckets: dict[Key, Any]) -> None:
+        """Has the buckets of an index as its keys from now on: each bucket is that of a covered key."""
+        self.keys, self._indexed = buckets, True
+
+    def be_apart(self) -> None:
+        """Has keys of its own again."""
+        self.keys, self._indexed = dict.fromkeys(self.keys, 0), False
 
     def discard(self, key: Key) -> None:
         """Makes `key` a hole."""
-        if self.keys.pop(key, None) is not None:
+        if key in self.keys:
+            del self.keys[key]
             self.text_bytes -= texts_bytes(key)
         for positions, partial in self._agreeing.items():
             part = tuple(key[p] for p in positions)
@@ -66,7 +82,8 @@ class Coverage:
         """About what the keys take, but for their texts."""
         partial = sum(map(self._partial_bytes, self._agreeing))
         per_key = 0 if self.shares_keys else tuple_bytes(len(self.columns))
-        return getsizeof(self.keys) + per_key * len(self.keys) + partial
+        table = 0 if self._indexed else getsizeof(self.keys)
+        return table + per_key * len(self.keys) + partial
 
     def _partial_bytes(self, positions: tuple[int, ...]) -> int:
         partial = self._agreeing[positions]

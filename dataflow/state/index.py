@@ -59,7 +59,7 @@ def _plain_key(columns: Columns) -> Callable[[Row], Key]:
 class Index:
     """Known rows by their key in `columns`."""
 
-    __slots__ = ("_bags", "_crowded", "_few_bytes", "_formed", "buckets", "columns", "key_of", "packed")
+    __slots__ = ("_bags", "_crowded", "_few_bytes", "_formed", "buckets", "columns", "covers", "key_of", "packed")
 
     def __init__(self, columns: Columns, types: Sequence[SqlType], packed: bool = False) -> None:
         self.columns = columns
@@ -68,7 +68,9 @@ class Index:
         self.packed = packed
         #: A bag that is one row, once, is stored as the row, and one of few packed rows, each once, as a tuple of them:
         #: most are. No bag is empty.
-        self.buckets: dict[Key, Bucket] = {}
+        self.buckets: dict[Key, Bucket | None] = {}
+        #: Whether it has all keys of a coverage, of which those without rows have no bucket but None.
+        self.covers = False
         #: The number of buckets that are dictionaries.
         self._bags = 0
         #: Rows that are the sixth of their dictionary, or a later one.
@@ -114,12 +116,13 @@ class Index:
             # Most are the first under their key, or among very many.
             if n != 1:
                 self.insert(row, n, each, key)
-            elif (bucket := buckets.setdefault(key, each)) is not each:
-                if isinstance(bucket, dict) and len(bucket) >= FEW:
-                    bucket[each] = 1
-                    crowded += 1
-                else:
-                    self.insert(row, 1, each, key)
+            elif (bucket := buckets.get(key)) is None:
+                buckets[key] = each
+            elif isinstance(bucket, dict) and len(bucket) >= FEW:
+                bucket[each] = 1
+                crowded += 1
+            else:
+                self.insert(row, 1, each, key)
         self._crowded += crowded
 
     def put(self, key: Key, rows: Mapping[Stored, int]) -> None:
@@ -137,7 +140,7 @@ class Index:
         key = self.key_of(row)
         bucket = self.buckets.get(key)
         if not isinstance(bucket, dict):
-            few = () if bucket is None else self._few(bucket)
+            few = self._few(bucket)
             if times != 1 or stored not in few:
                 raise self._missing(row)
             self._store(key, tuple([other for other in few if other != stored]), len(few))
@@ -158,16 +161,20 @@ class Index:
     def _missing(self, row: Row) -> InvariantViolation:
         return InvariantViolation(f"{row} is removed from index {self.columns} more often than it is in it")
 
-    def _few(self, bucket: Stored | FewRows) -> tuple[Stored, ...]:
+    def _few(self, bucket: Stored | FewRows | None) -> tuple[Stored, ...]:
         """The rows of a bucket that is no dictionary."""
+        if bucket is None:
+            return ()
         return cast(FewRows, bucket) if self.packed and isinstance(bucket, tuple) else (cast(Stored, bucket),)
 
     def _store(self, key: Key, few: tuple[Stored, ...], before: int) -> None:
         """Stores these rows, each once, instead of so many."""
-        if not few:
-            del self.buckets[key]
-        else:
+        if few:
             self.buckets[key] = few[0] if len(few) == 1 else cast(FewRows, few)
+        elif self.covers:
+            self.buckets[key] = None
+        else:
+            del self.buckets[key]
         self._few_bytes += _few_bytes(len(few)) - _few_bytes(before)
 
     def _spread(self, key: Key, few: tuple[Stored, ...]) -> StoredBag:
@@ -198,19 +205,31 @@ class Index:
 
     def unpack(self, rows: Bag) -> None:
         """Has these rows as they are instead of packed."""
+        keys = list(self.buckets) if self.covers else []
         self.clear()
+        self.buckets.update(dict.fromkeys(keys))
         self.packed = False
         for row, times in rows.items():
             self.insert(row, times, row)
 
     def clear(self) -> None:
-        self.buckets = {}
+        self.buckets.clear()
         self._bags = self._crowded = self._few_bytes = 0
 
     def take_over(self, other: "Index") -> None:
         """Holds what another index on the same columns holds, which must not be used any more."""
+        covered = list(self.buckets) if self.covers else []
         self.buckets, self.packed = other.buckets, other.packed
+        if other.covers and not self.covers:
+            self.drop_empty()
+        for key in covered:
+            self.buckets.setdefault(key)
         self._bags, self._crowded, self._few_bytes = other._bags, other._crowded, other._few_bytes
+
+    def drop_empty(self) -> None:
+        """Has no keys without rows."""
+        for key in [key for key, bucket in self.buckets.items() if bucket is None]:
+            del self.buckets[key]
 
     def state_bytes(self, shared_keys: int = 0) -> int:
         """About what the index takes beside the rows, and beside so many keys that a coverage has too."""
@@ -252,8 +271,9 @@ class Index:
         """Asserts that it has exactly these rows, each under its key."""
         found: Bag = {}
         for key, bucket in self.buckets.items():
-            if isinstance(bucket, dict) and list(bucket.values()) in ([], [1]):
-                raise InvariantViolation(f"the bucket {key} of index {self.columns} is {bucket}")
+            wrong = list(bucket.values()) in ([], [1]) if isinstance(bucket, dict) else bucket is None
+            if wrong and not (bucket is None and self.covers):
+                raise InvariantViolation(f"the bucket {key} of index {self.columns} is {bucket!r}")
             for row, times in self.get(key).items():
                 if self.key_of(row) != key or times < 1:
                     raise InvariantViolation(f"{row} x{times} stands under {key} in index {self.columns}")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, islice
 from sys import getsizeof
-from typing import cast
+from typing import Any, cast
 
 from dataflow.errors import InvariantViolation
 from dataflow.plan.parts import Interval
@@ -81,15 +81,37 @@ class Materialization:
 
     def require_coverage(self, columns: Columns) -> Coverage:
         """The coverage of `columns`, empty if nobody asked for it before."""
-        self.require_index(columns)
-        return self.coverage.setdefault(columns, Coverage(columns))
+        index = self.require_index(columns)
+        if columns not in self.coverage:
+            self._share_table(index, Coverage(columns))
+        return self.coverage[columns]
 
     def require_ordered(self, cover: OrderedCover) -> OrderedCoverage:
         """The ordered coverage of that name, empty if nobody asked for it before."""
         self.require_index(cover.columns)
         if cover not in self.ordered:
+            self._set_tables_apart()
             self.ordered[cover] = OrderedCoverage(cover.columns, Ordering(cover.order, self.types))
         return self.ordered[cover]
+
+    def _share_table(self, index: Index, coverage: Coverage) -> None:
+        """Adds a coverage. If it is the only one, every known row is under one of its keys, and these and the buckets
+        of its index are one dictionary."""
+        if self.coverage or self.ordered:
+            self._set_tables_apart()
+        else:
+            index.covers = True
+            coverage.be_index(index.buckets)
+        self.coverage[coverage.columns] = coverage
+
+    def _set_tables_apart(self) -> None:
+        """Has dictionaries of their own for an index and its coverage, which is not the only one any more."""
+        for columns, coverage in self.coverage.items():
+            index = self.indexes[columns]
+            if index.covers:
+                coverage.be_apart()
+                index.covers = False
+                index.drop_empty()
 
     def coverage_of(self, cover: Cover) -> Coverage:
         """The coverage of that name, which was required before."""
@@ -154,9 +176,10 @@ class Materialization:
     def table_bytes(self) -> int:
         """Bytes of the dictionaries by key among these. A dictionary that also shrinks has a larger table than one that
         only grows."""
-        tables = [index.buckets for index in self.indexes.values()]
-        keys = [coverage.keys for coverage in self.coverages().values()]
-        return sum(map(getsizeof, tables)) + sum(map(getsizeof, keys))
+        tables: list[dict[Key, Any]] = [index.buckets for index in self.indexes.values()]
+        tables += [c.keys for columns, c in self.coverage.items() if not self.indexes[columns].covers]
+        tables += [coverage.keys for coverage in self.ordered.values()]
+        return sum(map(getsizeof, tables))
 
     # Changing
 
@@ -227,8 +250,8 @@ class Materialization:
             others = chain(self.coverage.values(), self.ordered.values())
             if key in coverage.keys or any(other.keys for other in others if other is not coverage):
                 rows = self._unknown(rows)
-            self._learn(columns, key, rows)
         coverage.add(key)
+        self._learn(columns, key, rows)
 
     def extend(self, cover: OrderedCover, key: Key, interval: Interval, rows: Mapping[Row, int]) -> None:
         """Covers an interval of `key` too, whose rows are exactly `rows` now."""
@@ -246,7 +269,7 @@ class Materialization:
         stored: Sequence[Stored] = list(map(pack, new)) if self.packed else list(new)
         self._row_bytes += self._bytes_of(stored)
         for by, index in self.indexes.items():
-            if by == columns and key not in index.buckets:
+            if by == columns and index.buckets.get(key) is None:
                 index.put(key, dict(zip(stored, new.values(), strict=True)))
                 continue
             for (row, times), each in zip(new.items(), stored, strict=True):
@@ -273,9 +296,13 @@ class Materialization:
     def evict(self, cover: Cover, key: Key) -> list[Row]:
         """Makes `key` a hole and forgets its rows that no other covered key holds; returns those, each once."""
         columns = cover.columns if isinstance(cover, OrderedCover) else cover
-        self.coverage_of(cover).discard(key)
-        gone = [(row, n) for row, n in self.indexes[columns].get(key).items() if not self.is_known(row)]
+        coverage, index = self.coverage_of(cover), self.indexes[columns]
+        if not index.covers:
+            coverage.discard(key)
+        gone = [(row, n) for row, n in index.get(key).items() if index.covers or not self.is_known(row)]
         stored = [self._delete(row, times) for row, times in gone]
+        if index.covers:
+            coverage.discard(key)
         self._row_bytes -= self._bytes_of([each for each in stored if each is not None])
         return [row for row, _ in gone]
 
@@ -284,6 +311,8 @@ class Materialization:
         covered here stays so. References to this one, or to an index of it, remain valid."""
         for columns, index in self.indexes.items():
             index.take_over(other.indexes[columns])
+            if index.covers:
+                self.coverage[columns].be_index(index.buckets)
         self.row_count, self._row_bytes, self.packed = other.row_count, other._row_bytes, other.packed
 
     def clear(self) -> None:
