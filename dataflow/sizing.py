@@ -7,6 +7,7 @@ others by a sample. `tests/dataflow/engine/test_state_bytes.py` compares the sum
 from collections.abc import Sequence
 from itertools import chain
 from sys import getsizeof
+from typing import Any
 
 from dataflow.types import Row
 
@@ -22,8 +23,16 @@ NUMBER_BYTES = 32
 FEW = 5
 BUCKET_BYTES = getsizeof({((),): 1})
 CROWDED_BYTES = 45
+#: Numbers that many keys have: the size of a key, which is mostly small, does not take an object of its own.
+_SHARED: Sequence[Any] = tuple(range(4096))
 #: Rows of a sample.
 _SAMPLE = 8
+
+
+def shared_number(number: int) -> Any:
+    """The number as an object that others store, too, if it is small. (Not typed as an integer: compiled code would
+    make a new one.)"""
+    return _SHARED[number] if 0 <= number < len(_SHARED) else number
 
 
 def tuple_bytes(width: int) -> int:

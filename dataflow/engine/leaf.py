@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataflow.engine.key_sizes import KeySizes
 from dataflow.engine.nodes import SourceNode, Stored
 from dataflow.plan.nodes import View
-from dataflow.sizing import NUMBER_BYTES
 from dataflow.state.coverage import Coverage
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
@@ -51,7 +50,7 @@ class Leaf(Stored):
 
     def measure(self) -> int:
         coverage = self.coverage
-        return coverage.state_bytes() + coverage.text_bytes + NUMBER_BYTES * len(coverage)
+        return coverage.state_bytes() + coverage.text_bytes
 
     def cover_by(self, columns: Columns, ordered: OrderedCover | None) -> None:
         """Keys are on `columns` from now on, and covered in part by `ordered`."""

@@ -16,7 +16,7 @@ from dataflow.engine.counts import NodeCounts
 from dataflow.engine.key_sizes import KeySizes
 from dataflow.errors import InvariantViolation
 from dataflow.eviction.policy import Policy, Standing
-from dataflow.sizing import rows_bytes, sampled_bytes
+from dataflow.sizing import rows_bytes, sampled_bytes, shared_number
 from dataflow.state.coverage import Coverage
 from dataflow.types import Delta, Key, Row, ViewId
 
@@ -62,13 +62,13 @@ class Ranking:
 
     def filled(self, view: Ranked, key: Key, rows: Sequence[Row], cost: float) -> None:
         """`key` is covered by exactly these rows; getting them cost so much."""
-        view.coverage.keys[key] = sampled_bytes(rows)
+        view.coverage.keys[key] = shared_number(sampled_bytes(rows))
         self._has_more(view, key, len(rows))
         self._paid(view, key, cost)
 
     def extended(self, view: Ranked, key: Key, rows: Sequence[Row], cost: float) -> None:
         """More of `key` is covered: these rows."""
-        view.coverage.keys[key] += sampled_bytes(rows)
+        view.coverage.keys[key] = shared_number(view.coverage.keys[key] + sampled_bytes(rows))
         self._has_more(view, key, len(rows))
         self._paid(view, key, cost)
 
@@ -98,7 +98,8 @@ class Ranking:
 
     def _resize(self, view: Ranked, key: Key, more: int) -> None:
         before = view.coverage.keys[key]
-        after = view.coverage.keys[key] = max(0, before + more)
+        after = max(0, before + more)
+        view.coverage.keys[key] = shared_number(after)
         # The policy hears of it when it has doubled or halved.
         if before.bit_length() != after.bit_length():
             self._rank(view, key, view.refill_cost)

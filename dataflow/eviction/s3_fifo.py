@@ -21,9 +21,10 @@ over small; ghost weighs no more than what is in memory, and has no more entries
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Generic
+from typing import Any, Generic
 
 from dataflow.eviction.policy import GHOST_BYTES, Item, Standing
+from dataflow.sizing import shared_number
 
 #: Small's part of all bytes. The paper has a tenth; but reads are reported up to a second late, and a new item must be
 #: in memory still then: with a fifth, a shifting working set gains a point, and a steady one loses half of one.
@@ -40,7 +41,7 @@ _LOWEST_RENT = 1 / 8
 _LOOKS = 64
 
 #: An entry of a queue and its slot in the dictionary (`tests.dataflow.eviction.test_sizes` measures).
-_ENTRY_BYTES = 250
+_ENTRY_BYTES = 190
 
 
 class _Entry:
@@ -49,9 +50,10 @@ class _Entry:
     __slots__ = ("cost", "in_main", "reads", "weight")
 
     def __init__(self, weight: int, cost: float, in_main: bool) -> None:
-        self.weight = weight
+        #: An object that other entries have too, if it is small.
+        self.weight: Any = shared_number(weight)
         self.cost = cost
-        self.reads = 0.0
+        self.reads: float = 0
         self.in_main = in_main
 
 
@@ -76,7 +78,7 @@ class S3Fifo(Generic[Item]):
             (self._main if entry.in_main else self._small)[item] = entry
             self._newest = item
         self._count(entry, weight - entry.weight, cost - entry.cost)
-        entry.weight, entry.cost = weight, cost
+        entry.weight, entry.cost = shared_number(weight), cost
 
     def touch(self, item: Item, times: int = 1) -> None:
         entry = self._entry(item)
@@ -111,7 +113,7 @@ class S3Fifo(Generic[Item]):
     def standings(self) -> Iterator[tuple[Item, Standing]]:
         for queue in (self._main, self._small):
             for item, entry in queue.items():
-                yield item, (entry.weight, entry.cost, entry.reads, entry.in_main)
+                yield item, (entry.weight, entry.cost, float(entry.reads), entry.in_main)
 
     def restore(self, item: Item, standing: Standing) -> None:
         weight, cost, reads, in_main = standing
@@ -168,7 +170,7 @@ class S3Fifo(Generic[Item]):
         self._small_weight -= entry.weight
         self._main[item] = entry
         entry.in_main = True
-        entry.reads = 0.0
+        entry.reads = 0
         return 0.0
 
     def _evict(self, item: Item) -> None:

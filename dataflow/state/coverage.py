@@ -5,7 +5,7 @@ from sys import getsizeof
 from typing import Any
 
 from dataflow.plan.parts import WHOLE, Interval
-from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, keys_bytes, texts_bytes, tuple_bytes
+from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, keys_bytes, shared_number, texts_bytes, tuple_bytes
 from dataflow.types import Columns, Key
 
 
@@ -50,7 +50,7 @@ class Coverage:
     def restore(self, keys: Sequence[Key], sizes: Sequence[int]) -> None:
         """Covers keys, which are all holes, with so many bytes each."""
         self.text_bytes += keys_bytes(keys)
-        self.keys.update(dict.fromkeys(keys) if self._indexed else zip(keys, sizes, strict=True))
+        self.keys.update(dict.fromkeys(keys) if self._indexed else zip(keys, map(shared_number, sizes), strict=True))
         self._agreeing.clear()
 
     def sizes(self, keys: Sequence[Key]) -> list[int]:
