@@ -18,7 +18,7 @@ from dataflow.engine.nodes import GroupingNode, PartitionNode, Store
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
-from dataflow.ops.aggregate import Group
+from dataflow.ops.groups import Group
 from dataflow.ops.partitions import Partition
 from dataflow.plan.parts import Interval, Part
 from dataflow.schema import SqlType

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from dataflow.engine.chain_node import ChainNode
 from dataflow.engine.counts import NodeCounts
 from dataflow.engine.parametric_rows import Keys
-from dataflow.ops.aggregate import Group, Grouping
+from dataflow.ops.aggregate import Grouping
 from dataflow.ops.block import BlockJoin, Combination, Condition, InputChange, RowCondition, where_row
+from dataflow.ops.groups import Group
 from dataflow.ops.partitions import Partition, Partitioned
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, Window, column_types
 from dataflow.plan.parts import Interval
@@ -428,9 +429,9 @@ class GroupingNode(OperatorNode):
 
     relation: Aggregate
 
-    def __init__(self, id_: NodeId, source: "SourceNode", aggregate: Aggregate) -> None:
+    def __init__(self, id_: NodeId, source: "SourceNode", aggregate: Aggregate, staged: bool = False) -> None:
         super().__init__(id_, source, aggregate)
-        self.grouping = Grouping(aggregate, self.materialization)
+        self.grouping = Grouping(aggregate, self.materialization, staged)
         if _has_stored_texts(source):
             self.materialization.own_from = len(aggregate.group)
 

@@ -211,7 +211,7 @@ class Staging:
         if isinstance(node, Store):
             return Twin(node, Store(node.id, node.source))
         if isinstance(node, GroupingNode):
-            return GroupsTwin(node, GroupingNode(node.id, node.source, node.relation))
+            return GroupsTwin(node, GroupingNode(node.id, node.source, node.relation, staged=True))
         if isinstance(node, PartitionNode):
             return PartitionsTwin(node, PartitionNode(node.id, node.source, node.relation))
         if isinstance(node, Leaf) and node.full:

@@ -8,15 +8,16 @@ aggregate without GROUP BY keeps an empty group for every covered key of all gro
 Not here: what a call remembers (`aggregate_state`), coverage and eviction (`state.materialization`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import islice
 from sys import getsizeof
-from typing import Any
+from typing import Any, cast
 
 from dataflow.errors import InvariantViolation
-from dataflow.ops.aggregate_accumulator import Accumulator
 from dataflow.ops.aggregate_call import CompiledCall
 from dataflow.ops.aggregate_records import record_of, restore
+from dataflow.ops.aggregate_sums import integer_text
+from dataflow.ops.groups import GROUP_BYTES, LARGE_GROUP_BYTES, CountedGroups, Group, LargeGroup
 from dataflow.plan.nodes import Aggregate, column_types
 from dataflow.schema import SqlType
 from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES, row_bytes, tuple_bytes
@@ -24,67 +25,31 @@ from dataflow.state.index import key_function
 from dataflow.state.materialization import Materialization
 from dataflow.types import Columns, Delta, Key, Row
 
-#: What a group's object takes.
-_GROUP_BYTES = 80
-
-
-class Group:
-    """One group's state."""
-
-    __slots__ = ("accumulators", "grown", "row", "rows", "texts", "values")
-
-    def __init__(self, values: Row, accumulators: tuple[Accumulator, ...]) -> None:
-        #: The group columns' values, as one of the group's rows has them. The group's key, where no other can be equal.
-        self.values = values
-        #: How often the rows have which texts of the group columns, where that can be several; else None.
-        self.texts: dict[Row, int] | None = None
-        #: Input rows in the group.
-        self.rows = 0
-        self.accumulators = accumulators
-        #: The output row that the materialization holds; None before the first.
-        self.row: Row | None = None
-        #: What those of its accumulators that grow take, when it was last measured.
-        self.grown = 0
-
-    def measure(self) -> int:
-        """Measures those of its accumulators that grow; what they take more than before."""
-        before = self.grown
-        self.grown = sum(a.state_bytes() for a in self.accumulators if a.grows)
-        return self.grown - before
-
-    def count_text(self, values: Row, times: int) -> None:
-        """Notes that rows with these texts of the group columns came, or went."""
-        texts = self.texts
-        if texts is None:
-            texts = self.texts = {}
-        if count := texts.get(values, 0) + times:
-            texts[values] = count
-        else:
-            texts.pop(values, None)
-        if self.values not in texts:
-            self.values = next(iter(texts), self.values)
-
-    def output(self) -> Row:
-        """The group's row as it should be now."""
-        return (*self.values, *[a.result() for a in self.accumulators])
-
 
 class Grouping:
     """The executable form of an `Aggregate`, over its own materialization."""
 
-    def __init__(self, aggregate: Aggregate, materialization: Materialization) -> None:
+    def __init__(self, aggregate: Aggregate, materialization: Materialization, staged: bool = False) -> None:
+        """`staged`: its groups are made before their rows (`engine.staging`)."""
         self.aggregate = aggregate
         self.materialization = materialization
         input_types: Sequence[SqlType] = column_types(aggregate.input)
-        self._calls = [CompiledCall(call) for call in aggregate.calls]
+        calls = [CompiledCall(call) for call in aggregate.calls]
+        #: The calls that have accumulators. A COUNT(*) needs none: a group has the number of its rows.
+        self._calls = [call for call in calls if not call.counts_rows]
+        #: By call, the place of its accumulator.
+        self._places = [None if call.counts_rows else self._calls.index(call) for call in calls]
         self._key_of_input = key_function(aggregate.group, input_types)
         width = len(aggregate.group)
         self.all_columns: Columns = tuple(range(width))
         self._key_of_output = key_function(self.all_columns, column_types(aggregate))
         self._unset = (None,) * len(aggregate.calls)
         self._has_texts = any(input_types[c].normal_form is not None for c in aggregate.group)
+        self._is_counted = bool(calls) and not self._calls and not self._has_texts and not staged
         #: By the normal form of the group columns.
-        self.groups: dict[Key, Group] = {}
+        self.groups: MutableMapping[Key, Group] = {}
+        if self._is_counted:
+            self.groups = CountedGroups(materialization, self.all_columns)
         #: Input rows that came under no covered key.
         self.rows_dropped = 0
         #: Whether groups take more the more rows they have; what they take by that.
@@ -93,12 +58,25 @@ class Grouping:
         self._grown = 0
         #: What a group takes but for that.
         fixed = sum(accumulator.state_bytes() for accumulator in fresh if not accumulator.grows)
-        self._group_bytes = _GROUP_BYTES + tuple_bytes(len(fresh)) + fixed
+        self._is_large = self._grows or self._has_texts
+        self._group_bytes = (LARGE_GROUP_BYTES if self._is_large else GROUP_BYTES) + fixed
+        self._group_bytes += tuple_bytes(len(fresh)) if fresh else 0
         if self._has_texts:
             self._group_bytes += BUCKET_BYTES + 2 * tuple_bytes(width) + width * TEXT_BYTES
 
     def _new(self, values: Row) -> Group:
-        return Group(values, tuple([call.make() for call in self._calls]))
+        made = LargeGroup if self._is_large else Group
+        return made(values, tuple([call.make() for call in self._calls]))
+
+    def _output(self, group: Group) -> Row:
+        """The group's row as it should be now."""
+        count, accumulators = integer_text(group.rows), group.accumulators
+        return (*group.values, *[count if place is None else accumulators[place].result() for place in self._places])
+
+    def _measure(self, group: Group) -> None:
+        """Measures a group that may have grown."""
+        if self._grows:
+            self._grown += cast(LargeGroup, group).measure()
 
     # Deltas
 
@@ -109,19 +87,23 @@ class Grouping:
         for sign, rows in ((-1, delta[0]), (1, delta[1])):
             for row in rows:
                 key = key_of(row)
-                group = groups.get(key) or self._known_group(key, row)
-                if group is not None:
+                group = touched.get(key)
+                if group is None:
+                    group = groups.get(key) or self._known_group(key, row)
+                    if group is None:
+                        self.rows_dropped += 1
+                        continue
                     touched[key] = group
-                    add(group, row, sign)
-                else:
-                    self.rows_dropped += 1
+                add(group, row, sign)
         return self._publish(touched)
 
     def _add(self, group: Group, row: Row, sign: int) -> None:
         """Adds an input row to its group, or takes it away."""
         group.rows += sign
         if self._has_texts:
-            group.count_text(tuple([row[c] for c in self.aggregate.group]), sign)
+            cast(LargeGroup, group).count_text(tuple([row[c] for c in self.aggregate.group]), sign)
+        if not group.accumulators:
+            return
         for call, accumulator in zip(self._calls, group.accumulators):  # noqa: B905 - equal lengths, on the hot path
             if call.simple:
                 accumulator.add(call.argument(row) if call.argument is not None else None, sign)
@@ -140,13 +122,13 @@ class Grouping:
         added: list[Row] = []
         for key, group in touched.items():
             before = group.row
-            after = group.output() if group.rows or self._stays_empty(key) else None
+            after = self._output(group) if group.rows or self._stays_empty(key) else None
             if group.rows < 0:
                 raise InvariantViolation(f"group {key} has {group.rows} rows")
             if after is None:
                 self._forget(key)
             elif self._grows:
-                self._grown += group.measure()
+                self._measure(group)
             if before == after:
                 continue
             group.row = after
@@ -158,7 +140,9 @@ class Grouping:
         return removed, added
 
     def _forget(self, key: Key) -> None:
-        self._grown -= self.groups.pop(key).grown
+        group = self.groups.pop(key, None)
+        if group is not None:
+            self._grown -= _grown(group)
 
     def _store(self, before: Row | None, after: Row | None) -> None:
         if before is not None and after is not None:
@@ -201,7 +185,8 @@ class Grouping:
         were known here stay as they are: others know them by the texts that they show."""
         for key, group in self.groups.items():
             other._show_as(key, group)
-        self.groups, self._grown = other.groups, other._grown
+        if not self._is_counted:
+            self.groups, self._grown = other.groups, other._grown
         self.materialization.take_over(other.materialization)
 
     def _show_as(self, key: Key, group: Group) -> None:
@@ -211,16 +196,18 @@ class Grouping:
         if mine is not None and mine.row == group.row:
             return
         self._store(None if mine is None else mine.row, group.row)
-        self._grown += group.grown - (0 if mine is None else mine.grown)
+        self._grown += _grown(group) - (0 if mine is None else _grown(mine))
         self.groups[key] = group
 
     def truncate(self) -> Delta:
         """Takes all rows of all groups away; returns the change of the groups' rows."""
+        emptied: dict[Key, Group] = {}
         for key, group in self.groups.items():
-            fresh = self._new(group.values)
-            fresh.row, fresh.grown = group.row, group.grown
-            self.groups[key] = fresh
-        return self._publish(dict(self.groups))
+            emptied[key] = self._new(group.values)
+            emptied[key].row = group.row
+            self._grown -= _grown(group)
+        self.groups.update(emptied)
+        return self._publish(emptied)
 
     # Filling
 
@@ -236,17 +223,17 @@ class Grouping:
                 raise InvariantViolation(f"group {group_key} has {group.rows} rows in a fill")
             if not self._has_texts:
                 group.values = group_key
-            group.row = group.output() if group.rows else None
+            group.row = self._output(group) if group.rows else None
         for group_key, group in groups.items():
             known = self.groups.setdefault(group_key, group) if group.rows else self.groups.get(group_key)
             if known is group:
-                self._grown += group.measure()
+                self._measure(group)
             if known is not None and known.row is not None:
                 rows[known.row] = 1
-        if self.aggregate.scalar and columns == self.all_columns and key not in self.groups:
+        if self.aggregate.scalar and columns == self.all_columns and not rows and key not in self.groups:
             empty = self.groups[key] = self._new(key)
-            empty.row = empty.output()
-            self._grown += empty.measure()
+            empty.row = self._output(empty)
+            self._measure(empty)
             rows[empty.row] = 1
         self.materialization.fill(columns, key, rows)
 
@@ -263,7 +250,7 @@ class Grouping:
         self.add_rows(groups, rows, 1)
         return groups
 
-    def add_rows(self, groups: dict[Key, Group], rows: Sequence[Row], sign: int) -> dict[Key, None]:
+    def add_rows(self, groups: MutableMapping[Key, Group], rows: Sequence[Row], sign: int) -> dict[Key, None]:
         """Adds input rows to groups that are not installed yet, or takes them away; returns the groups' keys."""
         touched: dict[Key, None] = {}
         for row in rows:
@@ -281,7 +268,7 @@ class Grouping:
         self.add_state_rows(groups, rows)
         return groups
 
-    def add_state_rows(self, groups: dict[Key, Group], rows: Sequence[Row]) -> dict[Key, None]:
+    def add_state_rows(self, groups: MutableMapping[Key, Group], rows: Sequence[Row]) -> dict[Key, None]:
         """Adds state rows to groups that are not installed yet; returns the groups' keys."""
         width = len(self.aggregate.group)
         touched: dict[Key, None] = {}
@@ -293,12 +280,16 @@ class Grouping:
             if group is None:
                 group = groups[key] = self._new(values)
             columns = iter(row[width:])
-            for accumulator in group.accumulators:
-                accumulator.merge(tuple(islice(columns, accumulator.width)))
+            for place in self._places:
+                if place is None:
+                    next(columns)
+                else:
+                    accumulator = group.accumulators[place]
+                    accumulator.merge(tuple(islice(columns, accumulator.width)))
             number = int(next(columns) or 0)
             group.rows += number
             if self._has_texts:
-                group.count_text(values, number)
+                cast(LargeGroup, group).count_text(values, number)
         return touched
 
     # Checkpoints
@@ -306,29 +297,33 @@ class Grouping:
     def records(self) -> Iterator[tuple[Any, ...]]:
         """The groups as plain values, with the rows that they give."""
         for group in self.groups.values():
-            accumulators = tuple(map(record_of, group.accumulators))
-            yield group.values, group.texts, group.rows, group.row, accumulators
+            texts = group.texts if isinstance(group, LargeGroup) else None
+            held = list(map(record_of, group.accumulators))
+            accumulators = tuple([(group.rows,) if place is None else held[place] for place in self._places])
+            yield group.values, texts, group.rows, group.row, accumulators
 
     def restore(self, records: Iterable[tuple[Any, ...]], shared: Mapping[Key, Key], *, all_known: bool) -> None:
         """Knows groups of another one, those that are under covered keys unless `all_known` says that all are. Equal
         keys in `shared` are used. InvariantViolation if one of them gives another row than it did."""
-        found: list[Row] = []
+        found: dict[Key, Row] = {}
         known, has_texts = shared.get, self._has_texts
         for values, texts, number, row, accumulators in records:
             if all_known or self.materialization.is_known(row):
                 key = self._key_of_output(values) if has_texts else values
                 key = known(key, key)
                 group = self._new(values if has_texts else key)
-                group.texts, group.rows = texts, number
-                for accumulator, record in zip(group.accumulators, accumulators):  # noqa: B905 - equal digests
-                    restore(accumulator, record)
-                group.row = after = group.output()
-                if after != row or self.groups.setdefault(key, group) is not group:
+                group.rows = number
+                if isinstance(group, LargeGroup):
+                    group.texts = texts
+                for place, record in zip(self._places, accumulators):  # noqa: B905 - equal digests
+                    if place is not None:
+                        restore(group.accumulators[place], record)
+                group.row = after = self._output(group)
+                if after != row or key in found or self.groups.setdefault(key, group) is not group:
                     raise InvariantViolation(f"group {key} gave {row}, its state gives {after}")
-                if self._grows:
-                    self._grown += group.measure()
-                found.append(after)
-        self.materialization.restore(found, None, shared, all_known=True)
+                self._measure(group)
+                found[key] = after
+        self.materialization.restore(list(found.values()), None, shared, all_known=True)
 
     def evict(self, columns: Columns, key: Key) -> None:
         """Makes `key` a hole and forgets its groups that no other covered key holds."""
@@ -343,10 +338,17 @@ class Grouping:
 
     def state_bytes(self) -> int:
         """About what the groups take, beside the materialization."""
-        per_group = self._group_bytes
-        if self.all_columns not in self.materialization.coverage:
-            per_group += tuple_bytes(len(self.all_columns))
-        return getsizeof(self.groups) + per_group * len(self.groups) + self._grown
+        number, shared = len(self.groups), 0
+        # A count's text is in the group's row, and counted there; most are of few rows, whose texts are shared.
+        total = self._grown - TEXT_BYTES * self._places.count(None) * number
+        coverage = self.materialization.coverage.get(self.all_columns)
+        if coverage is not None and coverage.shares_keys and not (self._has_texts or self.materialization.own_from):
+            # Rows begin with the texts of keys, which are those of another node.
+            shared = coverage.text_bytes * number // max(1, len(coverage))
+        if not self._is_counted:
+            key_bytes = tuple_bytes(len(self.all_columns)) if coverage is None else 0
+            total += getsizeof(self.groups) + (self._group_bytes + key_bytes) * number
+        return total - shared
 
     # Checking
 
@@ -355,12 +357,16 @@ class Grouping:
         rows = {group.row for group in self.groups.values()}
         if rows != set(self.materialization.bag()):
             raise InvariantViolation("the groups' rows are not the known rows")
-        if sum(group.grown for group in self.groups.values()) != self._grown:
+        if sum(map(_grown, self.groups.values())) != self._grown:
             raise InvariantViolation(f"the groups' growth is {self._grown} bytes, not the sum over the groups")
         for key, group in self.groups.items():
-            if group.measure():
+            if isinstance(group, LargeGroup) and group.measure():
                 raise InvariantViolation(f"group {key} has grown unmeasured")
-            if group.row != group.output():
-                raise InvariantViolation(f"group {key} holds {group.row}, its state gives {group.output()}")
+            if group.row != self._output(group):
+                raise InvariantViolation(f"group {key} holds {group.row}, its state gives {self._output(group)}")
             if not group.rows and not self._stays_empty(key):
                 raise InvariantViolation(f"group {key} is empty")
+
+
+def _grown(group: Group) -> int:
+    return group.grown if isinstance(group, LargeGroup) else 0

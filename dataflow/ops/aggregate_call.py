@@ -19,7 +19,7 @@ _OF_PARTIALS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunctio
 class CompiledCall:
     """One call's expressions over an input row, compiled."""
 
-    __slots__ = ("argument", "count", "keeps", "make", "simple", "weight")
+    __slots__ = ("argument", "count", "counts_rows", "keeps", "make", "simple", "weight")
 
     def __init__(self, call: AggregateCall) -> None:
         """ValueError, with the reason, if the call is not computed exactly."""
@@ -31,6 +31,8 @@ class CompiledCall:
         self.count = compile_scalar(call.count) if call.count is not None else None
         #: Whether each input row counts once.
         self.simple = self.weight is None and self.count is None and self.keeps is None
+        #: Whether the number of a group's rows is all that it needs.
+        self.counts_rows = self.simple and call.function is AggregateFunction.COUNT_ROWS
         self.make: Callable[[], Accumulator] = accumulator_factory(call)
 
     def add(self, accumulator: Accumulator, row: Row, sign: int) -> None:

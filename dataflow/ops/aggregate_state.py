@@ -26,7 +26,7 @@ The columns of a list are its arguments and ORDER BY expressions (`plan.calls.li
 counted and summed is FILTERed. Several calls with groupings of their own make a state row for each combination that
 occurs, so never more than there are rows; each merges its own columns, and counts add up.
 
-Group columns whose equal values can differ in text are grouped by that text too (`aggregate.Group.texts`).
+Group columns whose equal values can differ in text are grouped by that text too (`groups.LargeGroup.texts`).
 The last column of a state row is always the number of rows.
 """
 

@@ -8,8 +8,8 @@ from dataflow.engine import leaf, upquery
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.nodes import BlockNode, UnionNode
 from dataflow.engine.propagation import Propagation
-from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
+from dataflow.ops.groups import LargeGroup
 from dataflow.ops.partitions import Partitioned
 
 
@@ -54,7 +54,7 @@ def overflow_ignored() -> AbstractContextManager[Any]:
 
 def a_group_keeps_its_first_text() -> AbstractContextManager[Any]:
     """A group of 1.0 and 1.00 goes on as 1.0 when that row is gone."""
-    return patch.object(Group, "count_text", lambda *_: None)
+    return patch.object(LargeGroup, "count_text", lambda *_: None)
 
 
 def rows_behind_an_interval_kept() -> AbstractContextManager[Any]:
