@@ -192,6 +192,9 @@ class Graph:
         block, route = use.block, use.route
         if use.drives_by_whole_key:
             use.node_at(0).coverage_of(use.covers[0]).shares_keys = True
+        for position in range(1, len(use.covers)):
+            if use.covers[position] and use.looks_up_whole_key(position):
+                use.node_at(position).coverage_of(use.covers[position]).shares_keys = True
         block.inputs[route.driver].materialization.require_index(route.driver_columns)
         block.join.require_indexes(route.steps)
         if not route.full:

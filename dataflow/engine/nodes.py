@@ -157,6 +157,12 @@ class RouteUse:
         every = tuple(range(len(self.columns)))
         return bool(every) and self.route.key_positions == every == self.picks[0]
 
+    def looks_up_whole_key(self, position: int) -> bool:
+        """Return whether a step of the route looks up the very key that is to be filled, and that drives the route."""
+        driver, columns = self.route.driver, self.route.driver_columns
+        sources = [(source.input, source.column) for source in self.covered_sources(position)]
+        return self.drives_by_whole_key and sources == [(driver, column) for column in columns]
+
     def driving_part(self, combination: Combination) -> Key | None:
         """The part of the target's keys that the combination's driving row belongs to; None if that is not bound."""
         driver = self.route.driver

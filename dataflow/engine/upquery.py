@@ -315,7 +315,7 @@ class Upqueries:
                 self._look_ahead(use, part)
                 return None
             driving = use.block.join.known(route.driver, route.driver_columns, part)
-            walk = self._walks[use, key] = Walk(use, driving)
+            walk = self._walks[use, key] = Walk(use, driving, part)
         if not walk.go_on(self._bind):
             self._ask_for_whole_inputs(use)
             return None
@@ -324,7 +324,7 @@ class Upqueries:
 
     def complete(self, use: RouteUse, driving: Mapping[Row, int]) -> list[Row] | None:
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
-        walk = Walk(use, driving)
+        walk = Walk(use, driving, None)
         return walk.rows() if walk.go_on(self._bind) else None
 
     def _ask_for_whole_inputs(self, use: RouteUse) -> None:
@@ -341,7 +341,8 @@ class Upqueries:
             assert not isinstance(cover, OrderedCover)
             sources = use.covered_sources(position)
             if cover and all(s.input == use.route.driver and s.column in columns for s in sources):
-                self.ensure(use.node_at(position), cover, tuple(part[columns.index(s.column)] for s in sources))
+                key = tuple([part[columns.index(s.column)] for s in sources])
+                self.ensure(use.node_at(position), cover, part if key == part else key)
         for step in use.semijoins.values():
             if step.is_worthwhile:
                 driven = use.covers[0]
@@ -349,10 +350,10 @@ class Upqueries:
                 self._flights.join(use.node_at(0), driven, use.cover_key(0, part), step)
 
     def _bind(
-        self, use: RouteUse, position: int, combinations: list[Combination]
+        self, use: RouteUse, position: int, combinations: list[Combination], driving: Key | None
     ) -> tuple[list[Combination], list[Combination]]:
         """Covers the lookups of an input, and binds it. Returns the combinations that meet a hole, and what becomes of
-        the others."""
+        the others. A key that is equal to `driving` is stored as that object."""
         step, cover = use.route.steps[position - 1], use.covers[position]
         assert not isinstance(cover, OrderedCover)
         node = use.node_at(position)
@@ -368,6 +369,7 @@ class Upqueries:
             if key is not None and (part := use.cover_key(position, key)) not in covered
         }
         if missing:
+            missing = {key: driving if part == driving else part for key, part in missing.items()}
             subsume(node, cover, dict.fromkeys(missing.values()), self._counters)
         holes = {key for key, part in missing.items() if part not in covered and not self.ensure(node, cover, part)}
         step_ahead = use.semijoins.get(position)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 
 from dataflow.engine.nodes import RouteUse
 from dataflow.ops.block import Combination
-from dataflow.types import Row
+from dataflow.types import Key, Row
 
-#: Binds the input at a position of a route. Returns the combinations whose lookup there is a hole, and what becomes of
-#: the others.
-Bind = Callable[[RouteUse, int, list[Combination]], tuple[list[Combination], list[Combination]]]
+#: Binds the input at a position of a route, of which the driving rows have a key if it is not None. Returns the
+#: combinations whose lookup there is a hole, and what becomes of the others.
+Bind = Callable[[RouteUse, int, list[Combination], Key | None], tuple[list[Combination], list[Combination]]]
 
 
 class Walk:
@@ -24,10 +24,12 @@ class Walk:
     complete.
     """
 
-    __slots__ = ("_changes", "_use", "_waiting")
+    __slots__ = ("_changes", "_key", "_use", "_waiting")
 
-    def __init__(self, use: RouteUse, driving: Mapping[Row, int]) -> None:
+    def __init__(self, use: RouteUse, driving: Mapping[Row, int], key: Key | None) -> None:
+        """`key`: that of all driving rows, if they have one."""
         self._use = use
+        self._key = key
         self._waiting: list[list[Combination]] = [[] for _ in use.covers]
         self._waiting[0] = use.start(driving)
         self._changes = self._inputs_changes()
@@ -44,7 +46,7 @@ class Walk:
         """Binds inputs as far as lookups are covered. Return whether all combinations are complete."""
         waiting = self._waiting
         for position in range(1, len(waiting)):
-            waiting[position - 1], bound = bind(self._use, position, waiting[position - 1])
+            waiting[position - 1], bound = bind(self._use, position, waiting[position - 1], self._key)
             waiting[position] += bound
         return not any(waiting[:-1])
 

@@ -113,6 +113,19 @@ def test_what_has_gone_is_not_counted(shape: str) -> None:
     assert site.engine.state_bytes() - empty < 0.3 * (full - empty)
 
 
+def test_a_counted_story_takes_few_bytes() -> None:
+    """Its key is one object in all nodes, and its count is a row."""
+    site = Site(policy=Lru())
+    view = site.install(1, SHAPES["count"])
+    _filled(site, view, 0, KEYS)
+    stored = list(site.engine.graph.stored())
+    keys = [{id(key) for key in coverage} for node in stored for coverage in node.coverages().values()]
+    assert keys
+    assert all(ids == keys[0] for ids in keys)
+    # Tables may be a third full.
+    assert sum(node.state_bytes() for node in stored) < 520 * KEYS
+
+
 def test_deltas_are_counted() -> None:
     site = Site()
     view = site.install(1, "SELECT id, body, name FROM stories JOIN users USING (id) WHERE author = :a")
