@@ -160,7 +160,7 @@ def faults_of(upstream: str, *, shards: bool = False, replicas: bool = False) ->
     if replicas:
         return REPLICAS
     if shards:
-        return [*SHARDS, *(SHARD_CHECKPOINTS if upstream == "mariadb" else ())]
+        return [*SHARDS, *SHARD_CHECKPOINTS]
     if upstream == "kafka":
         return [*PROCESSES[2:5], *DATABASE, *KAFKA, *RESTARTS]
     of_server = POSTGRES if upstream == "postgres" else MARIADB

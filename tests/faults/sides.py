@@ -44,7 +44,7 @@ class PostgresSide:
     #: Of the service's configuration.
     sections: Mapping[str, dict[str, Any]] = MappingProxyType({})
     #: Whether a restart of one engine is warm; of several.
-    warm, several_warm = True, False
+    warm, several_warm = True, True
 
     def __init__(self) -> None:
         self.server: EmbeddedPostgres = start_server()
