@@ -17,11 +17,11 @@ Not here: the implementation of the stream, the process (`service.engine.stream_
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from socket import socket
-from typing import assert_never
+from typing import Any, assert_never
 
 from cdc.change import Batch, StreamLost, TableLayout
 from cdc.fanout.frames import (
@@ -92,7 +92,7 @@ class Hub:
         self._refusals: dict[Receiver, str] = {}
         self._receivers: set[Receiver] = set()
         self._shared: SharedTables[Receiver] = SharedTables()
-        self._anybody = asyncio.Event()
+        self._anybody, self._nobody = asyncio.Event(), asyncio.Event()
         self._arrived = asyncio.Event()
         self._streaming: asyncio.Task[None] | None = None
         self._changes: ChangeStream | None = None
@@ -101,6 +101,12 @@ class Hub:
 
     async def serve(self, listener: socket) -> asyncio.Server:
         return await asyncio.start_unix_server(self._receive, sock=listener)
+
+    async def deserted(self) -> None:
+        """Wait until no receiver is left."""
+        while self._receivers:
+            self._nobody.clear()
+            await self._nobody.wait()
 
     async def run(self) -> None:
         """Run a stream whenever there are receivers, without end."""
@@ -145,7 +151,7 @@ class Hub:
             self._changes, self._refusals = None, {}
             self._stop_marking()
             self._shared.restart()
-            await source.close()
+            await _to_its_end(source.close())
 
     async def _gather(self) -> None:
         """Wait for the receivers of the first stream."""
@@ -173,9 +179,12 @@ class Hub:
         """Have a batch with a place come next, or inform the receivers that there can be none."""
         if isinstance(source, SharedContinuableStream):
             source.request_position()
-            await source.mark_place()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._rest_s):
+                    await source.mark_place()
             if source.place is not None:
                 return
+            source.unmark()
         for receiver in self._receivers:
             receiver.send(frame_of(NoPlaceReply()))
 
@@ -324,10 +333,21 @@ class Hub:
         self._shared.forget(receiver)
         if not self._receivers:
             self._anybody.clear()
+            self._nobody.set()
             self._changes = None
             streaming, self._streaming = self._streaming, None
             if streaming is not None and streaming is not asyncio.current_task():
                 streaming.cancel()
+
+
+async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
+    """Wait for a stream that is closed, also if that is cancelled: its slot must not stay."""
+    task = asyncio.ensure_future(closing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 def _place_at(source: SharedContinuableStream | None, position: int) -> StreamPlace | None:

@@ -6,6 +6,7 @@ Not here: the stream itself (`cdc.fanout`, `cdc`); restarts of this process (`se
 import asyncio
 import signal
 import socket
+from contextlib import suppress
 
 import structlog
 import uvloop
@@ -37,7 +38,7 @@ async def _main(child: StreamChild) -> int:
         report(StartReport(ready=False, message=str(error)))
         return 1
     follow_loop()
-    stop = asyncio.Event()
+    stop, limit_s = asyncio.Event(), 2 * STOP_S + child.settings.state.checkpoint_s
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     hub = Hub(
         origin.make_stream,
@@ -46,7 +47,7 @@ async def _main(child: StreamChild) -> int:
         child.settings.engine.step_rows,
         receivers=_awaited_engines(child.settings),
         # Longer than an engine may take to stop.
-        rest_s=2 * STOP_S + child.settings.state.checkpoint_s,
+        rest_s=limit_s,
     )
     server = await hub.serve(socket.socket(fileno=child.listener))
     garbage.be_seldom()
@@ -56,6 +57,11 @@ async def _main(child: StreamChild) -> int:
     failed = running.done()
     if failed:
         log.error("the stream process failed", exc_info=running.exception())
+    else:
+        # Engines that were told to stop at the same time still need the stream, for their checkpoints.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await hub.deserted()
     for task in (running, stopping):
         task.cancel()
     await asyncio.gather(running, stopping, return_exceptions=True)

@@ -37,7 +37,7 @@ _MORE_ROOM = (
 )
 #: Time for the stream process to stop. Its stream has ended with the engines; a slot may still have to be dropped, but
 #: the next start does that otherwise.
-_STREAM_STOP_S = 2.0
+_STREAM_STOP_S = 4.0
 
 
 class Supervisor:

@@ -22,6 +22,15 @@ class SlotLog(Log):
     marked: bool = False
     left: bool = False
     reconnected: int = 0
+    closing: bool = False
+    #: What closing waits for.
+    closes: asyncio.Event | None = None
+
+    async def close(self) -> None:
+        self.closing = True
+        if self.closes is not None:
+            await self.closes.wait()
+        self.closed = True
 
     @property
     def place(self) -> StreamPlace | None:
@@ -209,5 +218,32 @@ def test_the_connection_is_replaced_once() -> None:
             third.server = "server 2"
             assert (await third.start()).server == "server 2"
             assert (site.log.reconnected, len(site.streams)) == (1, 1)
+
+    run(scenario)
+
+
+def test_a_place_that_does_not_come_is_given_up() -> None:
+    """The log must not be kept for it: nothing is written, and the transaction that marks the place fails."""
+
+    async def scenario() -> None:
+        async with followers(2, rest_s=0.05) as (site, (one, _)):
+            site.log.answers = False
+            assert await one.stop() is None
+            assert not site.log.marked
+
+    run(scenario)
+
+
+def test_a_stream_is_closed_to_its_end() -> None:
+    """Its process may be told to stop meanwhile; the slot must not stay."""
+
+    async def scenario() -> None:
+        async with followers(1) as (site, (one,)):
+            closes = site.log.closes = asyncio.Event()
+            await one.source.close()
+            await met(lambda: site.log.closing)
+            # Behind the cancellation at the end of the block.
+            asyncio.get_running_loop().call_later(0.05, closes.set)
+        assert site.log.closed
 
     run(scenario)
