@@ -315,7 +315,7 @@ class WarmingUp(Model):
 
 
 class Health(Model):
-    """The engine's part of `Readiness`. `ready`: it has caught up with the database once, and filled the hot keys."""
+    """The engine's part of `Readiness`. `ready`: it has caught up with the database once; it may be warming up yet."""
 
     ready: bool
     streaming: bool

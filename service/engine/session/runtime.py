@@ -342,12 +342,12 @@ class Runtime:
 
     @property
     def ready(self) -> bool:
-        """True once the first catch-up has completed or is no longer awaited, and the cache is warm. A session that
-        ends does not reset it. Only a process's first session reads a checkpoint, for as long as it takes."""
+        """True once the first catch-up has completed or is no longer awaited. A session that ends does not reset it.
+        Only a process's first session reads a checkpoint, for as long as it takes."""
         if self._session is not None and self._session.caught_up.is_set():
             self._was_ready = True
         restoring = self._session is not None and self._session.restoring
-        return self._was_ready and self.warm_up.over and not restoring
+        return self._was_ready and not restoring
 
     _was_ready = False
 

@@ -263,7 +263,7 @@ class _Readinesses:
             ready = served and workers > 0
             return Readiness(ready=ready, engine=False, streaming=False, workers=workers, silent=silent)
         # One that was started again waits for the change stream to begin, which long transactions hold up.
-        self._served = self._served or health.ready
+        self._served = self._served or (health.ready and health.warming_up is None)
         self._starting = not self._served
         ready = self._served and workers > 0
         return Readiness(engine=True, workers=workers, silent=silent, **dict(health) | {"ready": ready})
