@@ -21,7 +21,7 @@ import marshal
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -131,8 +131,9 @@ class HotKeys:
             for item, times in some:
                 self._counts[item] = self._counts.get(item, 0.0) + times * _FADING
         # The first read of a key is a miss, which is not counted.
-        others = list(islice(engine.ranked(), MOST_KEYS - len(hottest)))
-        items = dict.fromkeys(chain((item for item, _ in hottest), others))
+        items = dict.fromkeys(item for item, _ in hottest)
+        others = (item for item in engine.ranked() if item not in items)
+        items |= dict.fromkeys(list(islice(others, MOST_KEYS - len(items))))
         names = _Names(engine.graph)
         named: list[HotKey] = []
         async for slice_ in _slices(items):
