@@ -124,6 +124,12 @@ class ApiError(Exception):
         }
 
 
+def building_view(name: str, progress: str | None) -> ApiError:
+    """The problem of a view that is being loaded."""
+    detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."
+    return ApiError("view_building", detail, "Try again in a moment.", members={"progress": progress})
+
+
 def broken_view(name: str, reason: str | None) -> ApiError:
     """The problem of a view whose SQL the database rejects, or that does not fit into memory."""
     return ApiError(

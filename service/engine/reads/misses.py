@@ -39,7 +39,7 @@ from service.engine.upstream.results import AnswerSize
 from service.engine.upstream.upstream import Lookups
 from service.engine.views.registry import InstalledView, MissCounts, Status, ViewRegistry
 from service.ground.clock import wall_ms
-from service.ground.errors import ApiError, broken_view, without_stop
+from service.ground.errors import ApiError, broken_view, building_view
 from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.request import LeafRequest, request_of
 from service.leaf_store.writer import LeafWriter
@@ -48,8 +48,11 @@ from service.protocol.reads import AnswerSource, ReadItem, ReadReply, StoredRepl
 
 log = structlog.get_logger()
 
+_Filled = ReadReply | StoredReply | None
 #: Rounds in which a read doubles its number of rows; after them it requests whole keys.
 _MAX_ROUNDS = 10
+#: Maximum time of the upstream's answer for a view that is loaded again: less than readers wait.
+_AGAIN_S = 3.0
 #: Maximum reads of one event.
 _READS_AT_ONCE = 16
 #: Problems of a forwarded read that a schema change may cause.
@@ -127,8 +130,8 @@ class Misses:
             views = [self.readable(item, rebuilt=len(items) == 1) for item in items]
             statuses = [view.status for view in views]
             try:
-                bypasses = self._bypasses_engine(views)
-                reply = None if bypasses else await self._filled(items, views, with_rows=with_rows)
+                fill = self._filled_again if len(views) == 1 and views[0].is_loaded_again else self._filled
+                reply = None if self._bypasses_engine(views) else await fill(items, views, with_rows=with_rows)
                 return await self._current(items) if reply is None else reply
             except ApiError:
                 # A view that was planned again meanwhile is read again under its new plan.
@@ -172,9 +175,7 @@ class Misses:
         registered = self._registry.views.get(name)
         return registered is not None and registered.status is Status.OUTDATED
 
-    async def _filled(
-        self, items: Sequence[ReadItem], views: list[InstalledView], *, with_rows: bool
-    ) -> ReadReply | StoredReply | None:
+    async def _filled(self, items: Sequence[ReadItem], views: list[InstalledView], *, with_rows: bool) -> _Filled:
         """Has the engine fill missing keys. None if an answer cannot be computed of them. Raises `ApiError`."""
         started_s = perf_counter()
         try:
@@ -199,7 +200,17 @@ class Misses:
             # The error's traceback references this frame: remove the references from the frame to the error.
             del pending, future
 
-    async def _opened(self, pending: PendingRead, read: Read) -> ReadReply | StoredReply | None:
+    async def _filled_again(self, items: Sequence[ReadItem], views: list[InstalledView], *, with_rows: bool) -> _Filled:
+        """Does as `_filled` for a view that is loaded again. From the upstream's first failure on the view is refused:
+        readers must not queue behind a statement that does not end. Raises `ApiError`."""
+        try:
+            async with asyncio.timeout(_AGAIN_S):
+                return await self._filled(items, views, with_rows=with_rows)
+        except (ApiError, TimeoutError):
+            views[0].rebuilt = False
+            raise building_view(views[0].definition.name, views[0].reason) from None
+
+    async def _opened(self, pending: PendingRead, read: Read) -> _Filled:
         """Hands a read to the engine and waits for its end. Raises `ApiError`."""
         self._pending[pending.id] = pending
         self._counters.reads += 1
@@ -319,9 +330,7 @@ class Misses:
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
         building = building or installed.definition.options.forwards or (rebuilt and installed.rebuilt)
         if installed.status is Status.BUILDING and not building:
-            progress = installed.reason
-            detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."
-            raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": progress})
+            raise building_view(name, installed.reason)
         known = item.id in (None, installed.id, *installed.former)
         if not known or not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was just replaced by one with other parameters.")

@@ -281,10 +281,12 @@ class Session:
             installer.dispatcher.step(StreamStarted(started.position, snapshot, restoring=checkpoint is not None))
             for table, taken in self._anew.items():
                 installer.dispatcher.step(TableJoined(table, bridge.snapshot(taken)))
+            # Behind a gateway another pod may have it in memory.
+            again = parts.settings.shard.of == 1
             for registered in list(installer.registry.views.values()):
                 plan = plans.get(registered.definition.name)
                 if plan is not None:
-                    installer.install(registered.definition, plan, again=True)
+                    installer.install(registered.definition, plan, again=again)
                 else:
                     installer.entomb(registered, registered.reason or "The view cannot be planned.")
         parts.gtids.started(started.gtids)

@@ -161,7 +161,7 @@ class Installer:
 
     def install(self, definition: Definition, plan: ViewPlan, *, again: bool = False) -> InstalledView:
         """Installs a plan in the engine, beside the current installation of the name if that answers reads, be it by
-        the upstream. `again`: a session begins, without the state of the one before."""
+        the upstream. `again`: a session begins, without the state of the one before, and nobody else has it."""
         registered = self.registry.views.setdefault(definition.name, RegisteredView(definition))
         registered.definition = definition
         self.uninstall(registered.replacement)

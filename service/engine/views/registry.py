@@ -203,9 +203,14 @@ class InstalledView:
     rebuilt: bool = False
 
     @property
+    def is_loaded_again(self) -> bool:
+        """True if only that is the reason why misses fall back to the upstream."""
+        return self.rebuilt and self.status is Status.BUILDING and not self.definition.options.forwards
+
+    @property
     def forwards(self) -> bool:
-        """True if misses fall back to the upstream: by the view's options, or while it is loaded again."""
-        return self.definition.options.forwards or (self.rebuilt and self.status is Status.BUILDING)
+        """True if misses fall back to the upstream."""
+        return self.definition.options.forwards or self.is_loaded_again
 
     @property
     def is_buried(self) -> bool:

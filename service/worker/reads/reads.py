@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from dataflow.types import Key, Position, ViewId
-from service.ground.errors import ApiError, broken_view, without_stop
+from service.ground.errors import ApiError, broken_view, building_view
 from service.ground.version import Minimum, version_text
 from service.leaf_store.answer import LeafState, PageWindow, StoredAnswer
 from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
@@ -319,7 +319,7 @@ class Reads:
     ) -> Answers:
         """Let the engine fill the missing keys, then read all of them at the version of that time."""
         missing = [w for w, answer in zip(wanted, found, strict=True) if answer is None]
-        _refuse_building(missing)
+        _refuse_building(missing, alone=len(wanted) == 1)
         until_s = time.monotonic() + limit_s
         filled = await self._ask(missing, limit_s, self._engine.fill)
         if isinstance(filled, Answers) and len(missing) == len(wanted):
@@ -405,15 +405,13 @@ class Reads:
             return await self._engine.checkpoint(self.limits.read_timeout_s)
 
 
-def _refuse_building(wanted: Iterable[WantedRead]) -> None:
-    """Raises ApiError(view_building) for reads of a view that is being loaded and does not forward them. Those of a
-    view without parameters may be forwarded all the same, if it is loaded again."""
+def _refuse_building(wanted: Iterable[WantedRead], *, alone: bool) -> None:
+    """Raises ApiError(view_building) for reads of a view that is being loaded and does not forward them. One `alone`,
+    of a view without parameters, may be forwarded all the same, if that is loaded again."""
     for w in wanted:
         info = w.view.info
-        if info.status == "building" and not info.serving.forwards and info.parameters:
-            progress = f": {without_stop(info.reason)}" if info.reason else ""
-            detail = f"View {info.name!r} is being built{progress}."
-            raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": info.reason})
+        if info.status == "building" and not info.serving.forwards and (info.parameters or not alone):
+            raise building_view(info.name, info.reason)
 
 
 def _unstored(

@@ -14,7 +14,7 @@ from dataflow.engine.effects import LeafEffect, LeafFill
 from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, RangeParameter, View
 from dataflow.scalar import ColumnRef
 from dataflow.types import Key, Position, Row, ViewId
-from service.ground.errors import ApiError
+from service.ground.errors import ApiError, building_view
 from service.leaf_store.request import request_of
 from service.leaf_store.serving_options import OnLag, Serving
 from service.leaf_store.writer import LeafWriter
@@ -81,7 +81,11 @@ class Engine:
             raise
         if self.failure is not None:
             raise self.failure
-        views = {name: info.id for name, info in self.writer.reader.catalog().by_name.items()}
+        infos = self.writer.reader.catalog().by_name
+        views = {name: info.id for name, info in infos.items()}
+        for item in items:
+            if infos[item.view].building and not self.forwards:
+                raise building_view(item.view, infos[item.view].reason)
         if self.forwards:
             return self._forwarded(items, views)
         wanted = [(i.view, key) for i in items for key in request_of(self.writer.info(views[i.view]), i.values).keys]
