@@ -51,6 +51,8 @@ _SEARCH_S = 15.0
 _P95_MS = 100.0
 #: Of before, at which hits count as back.
 _BACK = 0.95
+#: For so many seconds.
+_STEADY_S = 5
 _BEFORE_S, _FIRST_S, _MINUTE_S = 30, 10, 60
 _STATEMENTS = (
     "SELECT sum(calls), sum(total_exec_time) FROM pg_stat_statements WHERE query !~ '(pg_stat_statements|freshness)'"
@@ -265,7 +267,8 @@ class _Row:
         after = moments[back:end]
         self.before = _hit_rate(moments[max(0, begin - _BEFORE_S) : begin])
         self.first = _hit_rate(after[:_FIRST_S]) / max(self.before, 1e-9)
-        self.until = next((i for i, each in enumerate(after) if _hit_rate([each]) >= _BACK * self.before), len(after))
+        back_at = (i for i in range(len(after)) if _hit_rate(after[i : i + _STEADY_S]) >= _BACK * self.before)
+        self.until = next(back_at, len(after))
         self.failed = sum(moment.failed for moment in moments[begin:end])
         self.late_s = probe.longest_s(breaker.begin + begin, breaker.begin + end - 2)
         self._samples, self._begin, self._span = breaker.samples, begin, min(_MINUTE_S, breaker.interval_s - 1)
