@@ -172,8 +172,8 @@ class Graph:
             if self.resolve(input_, cover) != cover:
                 raise InvariantViolation(f"a branch of a union is not covered by {cover}")
             input_.merged_by.append(merge)
-            if cover and merge.key_positions == tuple(range(len(columns))):
-                input_.coverage_of(cover).shares_keys = True
+            whole_key = bool(cover) and merge.key_positions == tuple(range(len(columns)))
+            input_.coverage_of(cover).read_by_route(whole_key=whole_key)
         return merge
 
     def _use(self, node: Stored, columns: Columns, block: BlockNode) -> RouteUse:
@@ -190,11 +190,9 @@ class Graph:
     def _registered(self, use: RouteUse) -> RouteUse:
         """The use with all that walking it needs, noted at the nodes that it reads."""
         block, route = use.block, use.route
-        if use.drives_by_whole_key:
-            use.node_at(0).coverage_of(use.covers[0]).shares_keys = True
-        for position in range(1, len(use.covers)):
-            if use.covers[position] and use.looks_up_whole_key(position):
-                use.node_at(position).coverage_of(use.covers[position]).shares_keys = True
+        for position, cover in enumerate(use.covers):
+            whole_key = use.looks_up_whole_key(position) if position else use.drives_by_whole_key
+            use.node_at(position).coverage_of(cover).read_by_route(whole_key=whole_key)
         block.inputs[route.driver].materialization.require_index(route.driver_columns)
         block.join.require_indexes(route.steps)
         if not route.full:

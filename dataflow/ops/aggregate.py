@@ -344,7 +344,8 @@ class Grouping:
         coverage = self.materialization.coverage.get(self.all_columns)
         if coverage is not None and coverage.shares_keys and not (self._has_texts or self.materialization.own_from):
             # Rows begin with the texts of keys, which are those of another node.
-            shared = coverage.text_bytes * number // max(1, len(coverage))
+            # Keys without rows may have longer texts.
+            shared = min(coverage.text_bytes * number // max(1, len(coverage)), self.materialization.row_bytes)
         if not self._is_counted:
             key_bytes = tuple_bytes(len(self.all_columns)) if coverage is None else 0
             total += getsizeof(self.groups) + (self._group_bytes + key_bytes) * number

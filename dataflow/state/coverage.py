@@ -15,7 +15,7 @@ class Coverage:
     *Maintains*: every partial index of `_agreeing` holds exactly the covered keys.
     """
 
-    __slots__ = ("_agreeing", "_indexed", "columns", "keys", "shares_keys", "text_bytes")
+    __slots__ = ("_agreeing", "_indexed", "_is_read", "columns", "keys", "shares_keys", "text_bytes")
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -27,8 +27,8 @@ class Coverage:
         self._agreeing: dict[tuple[int, ...], dict[Key, dict[Key, None]]] = {}
         #: What the keys' texts take.
         self.text_bytes = 0
-        #: Whether the keys are objects of another coverage, which is filled by way of this one.
-        self.shares_keys = False
+        #: Whether all keys are objects of another coverage, which is filled by way of this one.
+        self.shares_keys = self._is_read = False
 
     def __contains__(self, key: Key) -> bool:
         return key in self.keys
@@ -46,6 +46,11 @@ class Coverage:
             self.keys[key] = None if self._indexed else 0
         for positions, partial in self._agreeing.items():
             partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
+
+    def read_by_route(self, *, whole_key: bool) -> None:
+        """Notes another route that fills keys; `whole_key`: they are those of the coverage that it fills."""
+        self.shares_keys = whole_key and (self.shares_keys or not self._is_read)
+        self._is_read = True
 
     def restore(self, keys: Sequence[Key], sizes: Sequence[int]) -> None:
         """Covers keys, which are all holes, with so many bytes each."""

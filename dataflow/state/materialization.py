@@ -31,7 +31,7 @@ _MANY_COLUMNS = 3
 class Materialization:
     """Known rows, a hash index for each column set that anyone looks up by, and coverage."""
 
-    __slots__ = ("_row_bytes", "coverage", "indexes", "ordered", "own_from", "packed", "row_count", "types")
+    __slots__ = ("coverage", "indexes", "ordered", "own_from", "packed", "row_bytes", "row_count", "types")
 
     def __init__(self, types: Sequence[SqlType], packed: bool = False) -> None:
         """`packed`: rows are stored as bytes, unless it can be covered whole."""
@@ -47,7 +47,7 @@ class Materialization:
         #: Known rows, copies counted.
         self.row_count = 0
         #: About what the rows take, each once.
-        self._row_bytes = 0
+        self.row_bytes = 0
         #: The texts of columns before this one are those of rows that are stored elsewhere.
         self.own_from = 0
 
@@ -75,7 +75,7 @@ class Materialization:
         """Stores rows as they are from now on."""
         if self.packed:
             rows, self.packed = self.bag(), False
-            self._row_bytes = rows_bytes(list(rows), self.own_from)
+            self.row_bytes = rows_bytes(list(rows), self.own_from)
             for index in self.indexes.values():
                 index.unpack(rows)
 
@@ -159,7 +159,7 @@ class Materialization:
 
     def state_bytes(self) -> int:
         """About what the rows, their index entries and the covered keys take."""
-        total = max(0, self._row_bytes)
+        total = max(0, self.row_bytes)
         for columns, index in self.indexes.items():
             covered = self.coverage.get(columns)
             total += index.state_bytes(0 if covered is None else len(covered.keys))
@@ -187,13 +187,13 @@ class Materialization:
         """Stores a known row."""
         stored = self._insert(row, times)
         if stored is not None:
-            self._row_bytes += self._bytes_of((stored,))
+            self.row_bytes += self._bytes_of((stored,))
 
     def delete(self, row: Row, times: int = 1) -> None:
         """Takes a known row away."""
         stored = self._delete(row, times)
         if stored is not None:
-            self._row_bytes -= self._bytes_of((stored,))
+            self.row_bytes -= self._bytes_of((stored,))
 
     def _insert(self, row: Row, times: int) -> Stored | None:
         """Returns the row as it is stored if it is new: the caller measures these."""
@@ -221,7 +221,7 @@ class Materialization:
 
     def grow(self, state_bytes: int) -> None:
         """Add the bytes by which `replace` made the rows larger; tiny differences may be left out."""
-        self._row_bytes += state_bytes
+        self.row_bytes += state_bytes
 
     def replace(self, before: Row, after: Row) -> None:
         """Stores a known row instead of another; each occurs once. If the sizes differ, the caller calls `grow`."""
@@ -236,7 +236,7 @@ class Materialization:
         delete, insert = self._delete, self._insert
         gone = [stored for row in removed if (stored := delete(row, 1)) is not None]
         new = [stored for row in added if (stored := insert(row, 1)) is not None]
-        self._row_bytes += self._bytes_of(new) - self._bytes_of(gone)
+        self.row_bytes += self._bytes_of(new) - self._bytes_of(gone)
         return removed, added
 
     def fill(self, columns: Columns, key: Key, rows: Mapping[Row, int]) -> None:
@@ -250,8 +250,7 @@ class Materialization:
             others = chain(self.coverage.values(), self.ordered.values())
             if key in coverage.keys or any(other.keys for other in others if other is not coverage):
                 rows = self._unknown(rows)
-        coverage.add(key)
-        self._learn(columns, key, rows)
+        self._learn(columns, key, rows, coverage)
 
     def extend(self, cover: OrderedCover, key: Key, interval: Interval, rows: Mapping[Row, int]) -> None:
         """Covers an interval of `key` too, whose rows are exactly `rows` now."""
@@ -261,19 +260,25 @@ class Materialization:
     def _unknown(self, rows: Mapping[Row, int]) -> Mapping[Row, int]:
         return {row: times for row, times in rows.items() if not self.is_known(row)}
 
-    def _learn(self, columns: Columns, key: Key, new: Mapping[Row, int]) -> None:
-        """Stores rows of a key that are not known; the index and the coverage are to share the key."""
+    def _learn(self, columns: Columns, key: Key, new: Mapping[Row, int], coverage: Coverage | None = None) -> None:
+        """Stores rows of a key that are not known, and covers it in `coverage`; the index and the coverage are to share
+        the key."""
+        stored: Sequence[Stored] = list(map(pack, new)) if self.packed else list(new)
+        # All that can fail comes first: a key that is covered has all its rows, in every index.
+        keys = {by: list(map(index.key_of, new)) for by, index in self.indexes.items() if by != columns}
+        if coverage is not None:
+            coverage.add(key)
         if not new:
             return
         self.row_count += sum(new.values())
-        stored: Sequence[Stored] = list(map(pack, new)) if self.packed else list(new)
-        self._row_bytes += self._bytes_of(stored)
+        self.row_bytes += self._bytes_of(stored)
         for by, index in self.indexes.items():
             if by == columns and index.buckets.get(key) is None:
                 index.put(key, dict(zip(stored, new.values(), strict=True)))
                 continue
-            for (row, times), each in zip(new.items(), stored, strict=True):
-                index.insert(row, times, each, key if by == columns else None)
+            own = keys.get(by) or [key] * len(stored)
+            for (row, times), each, known_key in zip(new.items(), stored, own, strict=True):
+                index.insert(row, times, each, known_key)
 
     def restore(
         self, stored: Sequence[Stored], times: Sequence[int] | None, shared: Mapping[Key, Key], *, all_known: bool
@@ -291,7 +296,7 @@ class Materialization:
         for index in self.indexes.values():
             index.restore(rows, stored, times, shared)
         self.row_count += len(rows) if times is None else sum(times)
-        self._row_bytes += self._bytes_of(stored)
+        self.row_bytes += self._bytes_of(stored)
 
     def evict(self, cover: Cover, key: Key) -> list[Row]:
         """Makes `key` a hole and forgets its rows that no other covered key holds; returns those, each once."""
@@ -303,7 +308,7 @@ class Materialization:
         stored = [self._delete(row, times) for row, times in gone]
         if index.covers:
             coverage.discard(key)
-        self._row_bytes -= self._bytes_of([each for each in stored if each is not None])
+        self.row_bytes -= self._bytes_of([each for each in stored if each is not None])
         return [row for row, _ in gone]
 
     def take_over(self, other: "Materialization") -> None:
@@ -313,7 +318,7 @@ class Materialization:
             index.take_over(other.indexes[columns])
             if index.covers:
                 self.coverage[columns].be_index(index.buckets)
-        self.row_count, self._row_bytes, self.packed = other.row_count, other._row_bytes, other.packed
+        self.row_count, self.row_bytes, self.packed = other.row_count, other.row_bytes, other.packed
 
     def clear(self) -> None:
         """Makes every key a hole, also when a change was applied half-way."""
@@ -322,7 +327,7 @@ class Materialization:
                 coverage.discard(key)
         for index in self.indexes.values():
             index.clear()
-        self.row_count = self._row_bytes = 0
+        self.row_count = self.row_bytes = 0
 
     def subsumed(self, columns: Columns, keys: Iterable[Key]) -> list[Key]:
         """Those keys whose part on fewer columns is covered, so that their rows are all known (thesis §9.12)."""

@@ -8,6 +8,7 @@ from sys import getsizeof
 
 import pytest
 
+from dataflow.errors import EvaluationError
 from dataflow.schema import SqlType
 from dataflow.state.materialization import Materialization, as_bag
 from dataflow.types import Columns, Key, Row
@@ -114,3 +115,21 @@ def test_nothing_is_taken_over_of_what_is_empty() -> None:
     known.absorb(([], [("1", "a", "b")]))
     known.check()
     assert known.lookup((), ()) == {("1", "a", "b"): 1}
+
+
+def test_a_key_whose_rows_cannot_be_stored_stays_a_hole() -> None:
+    """A value that has no normal form for the index of another view."""
+
+    def fails(row: Row) -> Key:
+        raise EvaluationError(f"no normal form in {row}")
+
+    for columns in ((0,), (1,)), ((1,), (0,)):
+        known = Materialization(TYPES)
+        for each in columns:
+            known.require_index(each)
+        known.require_coverage((0,))
+        known.indexes[1,].key_of = fails
+        with pytest.raises(EvaluationError):
+            known.fill((0,), ("a",), as_bag([("a", "b", "c")]))
+        assert known.lookup((0,), ("a",)) is None
+        assert known.row_count == known.row_bytes == 0
