@@ -108,9 +108,9 @@ def postgres(database: Database, kafka_broker: KafkaBroker, topic_prefix: str, t
         yield found
 
 
-def test_a_restart_is_warm(here: Site) -> None:
+def test_a_restart_is_warm(postgres: Site) -> None:
     """Nothing is written meanwhile: every key is a hit at once, more than once; then writers go on."""
-    warm = here.warm
+    warm = postgres.warm
     for _ in range(2):
         assert warm.running.stop() == 0
         assert len(warm.checkpoints) == 1, warm.log()

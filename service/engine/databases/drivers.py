@@ -54,7 +54,6 @@ def _mysql(settings: Settings) -> Upstream:
         from service.engine.databases.mysql.address import Address
         from service.engine.databases.mysql.connect import MySqlPool
         from service.engine.databases.mysql.lookups import MySqlLookups
-        from service.engine.databases.mysql.source_log import MariaDbLog
         from service.engine.databases.mysql.upstream import MySqlUpstream
     except ImportError as missing:
         raise missing_extra("mysql", missing) from None
@@ -67,7 +66,7 @@ def _mysql(settings: Settings) -> Upstream:
     pool = MySqlPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     if cdc.kafka is not None:
         lookups = MySqlLookups(pool, cdc.kafka.watermark_table)
-        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows, MariaDbLog(pool))
+        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
         return MySqlUpstream(pool, lookups, make_stream, capture)
     return MySqlUpstream(pool, MySqlLookups(pool), binlog_stream(settings), apart=cdc.url is not None)
 
@@ -76,11 +75,12 @@ def _debezium(
     kafka: KafkaSettings,
     lookups: Lookups,
     transaction_rows: int,
-    source_log: SourceLog,
+    source_log: SourceLog | None = None,
     identities: ReadIdentities | None = None,
 ) -> tuple[MakeStream, Capture]:
-    """Returns the factory of change streams from Debezium's topics, and the topics. `source_log`: the database's;
-    `identities`: reader of replica identities, for databases that have them."""
+    """Returns the factory of change streams from Debezium's topics, and the topics. `source_log`: the database's,
+    if a restart may continue them (not MariaDB's: the topics lack DDL, and its catalog does not tell a table from one
+    that was created again); `identities`: reader of replica identities, for databases that have them."""
     try:
         from cdc.debezium.stream import DebeziumStream
         from service.engine.databases.topics import Topics, debezium_options
