@@ -97,20 +97,23 @@ def test_forward_is_one_snapshot(database: Database) -> None:
 
     async def check() -> None:
         async with looking(database.url) as lookups:
-            sleep = "SELECT count(*) AS n, pg_sleep(0.05) FROM items"
+            holder = psycopg.connect(database.url, autocommit=True)
+            holder.execute("SELECT pg_advisory_lock(7)")
+            waits = "SELECT count(*) AS n, pg_advisory_xact_lock(7) FROM items"
             first = asyncio.ensure_future(
                 lookups.forward(
-                    [(sleep, []), ("SELECT id, name AS x FROM items WHERE id > $1 AND name = $2", ["1", "b"])]
+                    [(waits, []), ("SELECT id, name AS x FROM items WHERE id > $1 AND name = $2", ["1", "b"])]
                 )
             )
             async with asyncio.timeout(LIMIT_S):
-                while database.query(SLEEPERS) == [(0,)]:
+                while database.query("SELECT count(*) FROM pg_locks WHERE NOT granted") == [(0,)]:
                     await asyncio.sleep(0)
             database.execute("DELETE FROM items")
+            holder.close()
             found = await first
             assert found.rows == [[("3", "")], [("2", "b")]]
             int8, text, void = 20, 25, 2278
-            assert found.columns == [(("n", int8), ("pg_sleep", void)), (("id", int8), ("x", text))]
+            assert found.columns == [(("n", int8), ("pg_advisory_xact_lock", void)), (("id", int8), ("x", text))]
             assert found.bound <= (await lookups.snapshot()).bound
             empty = await lookups.forward([("SELECT id FROM items WHERE name = $1", [None])])
             assert empty.rows == [[]]
