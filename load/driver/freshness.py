@@ -1,14 +1,12 @@
 """Longest delay from a commit to the answer that shows it, sampled beside a run of load, also across interruptions."""
 
-import threading
 from bisect import bisect_left
 from http.client import HTTPException
 from time import monotonic
-from types import TracebackType
-from typing import Self
 
 import psycopg
 
+from load.driver.samplers import Samplers
 from load.plain_http import PlainClient
 from load.sides.side import Side, SideError, UpstreamDatabase
 from load.site import SiteView
@@ -19,28 +17,15 @@ VIEW = SiteView("freshness", "SELECT id, n FROM freshness WHERE id = :id", {"id"
 _WRITE_EVERY_S, _READ_EVERY_S = 0.05, 0.01
 
 
-class FreshnessProbe:
+class FreshnessProbe(Samplers):
     """Counts up in `TABLE_SQL`'s row, and reads `VIEW`, while entered."""
 
     def __init__(self, side: Side, upstream: UpstreamDatabase) -> None:
+        super().__init__(self._write, self._read)
         self._url, self._database = side.reads_url, upstream.url
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._write, self._read)]
         #: When the write to n = index + 1 was committed, and when an answer first had it.
         self._committed: list[float] = []
         self._seen: list[float] = []
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     def longest_s(self, since: float, until: float) -> float:
         """Return the longest delay of a commit in a span of `monotonic()` time; one that was not seen counts until

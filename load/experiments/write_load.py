@@ -5,17 +5,15 @@ service has applied.
 """
 
 import os
-import threading
 from bisect import bisect_right
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from time import monotonic, sleep
-from types import TracebackType
-from typing import Self
 
 import psycopg
 
+from load.driver.samplers import Samplers
 from load.postgres_log import log_end, log_position
 from load.sides.admin_client import AdminClient
 from load.worker_process import worker_process
@@ -104,29 +102,14 @@ class Samples:
         return (inside[-1].rows - inside[0].rows) / (inside[-1].at - inside[0].at)
 
 
-class LagWatch:
+class LagWatch(Samplers):
     """Takes samples while entered, of each in a thread of its own: a service that is busy answers late."""
 
     def __init__(self, url: str, admin: AdminClient) -> None:
+        super().__init__(self._watch_log, self._watch_service)
         self._url = url
         self._admin = admin
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=watch, name="lag", daemon=True) for watch in (self._watch_log, self._watch_service)
-        ]
         self.samples = Samples()
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     def _watch_log(self) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
