@@ -14,18 +14,9 @@ STORY = "SELECT id, title FROM stories WHERE id = :id"
 
 
 @asynccontextmanager
-async def running(
-    database: Database,
-    directory: Path,
-    *,
-    views: Mapping[str, str] | None = None,
-    upstream: Mapping[str, Any] | None = None,
-    state: Mapping[str, Any] | None = None,
-    **sections: Mapping[str, Any],
-) -> AsyncIterator[Runtime]:
-    """A runtime whose sessions run. `views`: SQL by name, a story by its id if none are given; `sections` of the
-    settings."""
-    async with started(database, directory, views=views, upstream=upstream, state=state, **sections) as runtime:
+async def running(database: Database, directory: Path, **options: Any) -> AsyncIterator[Runtime]:
+    """A runtime whose sessions run, with the options of `started`."""
+    async with started(database, directory, **options) as runtime:
         sessions = asyncio.ensure_future(runtime.run())
         try:
             yield runtime
@@ -44,7 +35,8 @@ async def started(
     state: Mapping[str, Any] | None = None,
     **sections: Mapping[str, Any],
 ) -> AsyncIterator[Runtime]:
-    """A runtime that has begun its first session, which does not run yet."""
+    """A runtime that has begun its first session, which does not run yet. `views`: SQL by name, a story by its id if
+    none are given; `sections` of the settings."""
     settings = Settings(
         upstream={"url": database.url, **(upstream or {})},
         state={"directory": directory / "state", "hot_keys_s": 0, **(state or {})},
