@@ -1,4 +1,5 @@
-"""GROUP BY: groups under covered keys, each with the accumulators of its calls and the row it last gave.
+"""GROUP BY: groups under covered keys, each with the accumulators of its calls and the row it last gave. Groups that
+only count are made of their rows (`groups`).
 
 Equal values can have several texts (1.0 and 1.00 are one group): a group shows one that its rows have.
 

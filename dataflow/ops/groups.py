@@ -16,7 +16,7 @@ GROUP_BYTES, LARGE_GROUP_BYTES = 64, 80
 
 
 class Group:
-    """One group's state, most of which a small aggregate has: there are many, and each slot is eight bytes."""
+    """One group's state. There are many, so it has only what every aggregate needs."""
 
     __slots__ = ("accumulators", "row", "rows", "values")
 

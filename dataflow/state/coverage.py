@@ -19,7 +19,8 @@ class Coverage:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        #: Of a view, with about how many bytes their rows take (`engine.ranking`); of an index, with their rows.
+        #: Of a view, with about how many bytes their rows take (`engine.ranking`); otherwise with 0, or, if `_indexed`,
+        #: with the buckets of an index (None: no rows).
         self.keys: dict[Key, Any] = {}
         #: Whether `keys` are the buckets of an index, which has every covered key.
         self._indexed = False
