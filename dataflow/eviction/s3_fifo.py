@@ -118,7 +118,8 @@ class S3Fifo(Generic[Item]):
     def restore(self, item: Item, standing: Standing) -> None:
         weight, cost, reads, in_main = standing
         entry = (self._main if in_main else self._small)[item] = _Entry(weight, cost, in_main)
-        entry.reads = reads
+        # Zero, as most are, is no object of its own then.
+        entry.reads = int(reads) if reads == int(reads) else reads
         self._count(entry, weight, cost)
 
     def state_bytes(self) -> int:
