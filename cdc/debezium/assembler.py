@@ -283,7 +283,9 @@ class DebeziumAssembler:
         self._last_end = max(event.position, self._last_end)
         self._history.newest_ms = max(event.ts_ms, self._history.newest_ms)
         if self._history.knows(key):
-            self._passed_end = max(event.position, self._passed_end)
+            if not self._queue:
+                # Otherwise it comes again where another assembler continues, and is known again.
+                self._passed_end = max(event.position, self._passed_end)
             if pending is not None:
                 self._discard(pending)
             return

@@ -68,7 +68,7 @@ class History:
             self.near,
             at.own_position,
             self.newest_ms,
-            self.done(at.remembered),
+            self.done(at.added),
             at.position,
             at.last_end,
             since,

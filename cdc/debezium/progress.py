@@ -17,8 +17,8 @@ class Delivered(NamedTuple):
     own_position: int
     #: Highest position of an END that was delivered or dropped.
     last_end: int
-    #: Number of keys that the history had remembered.
-    remembered: int
+    #: Number of keys that had ever been added to the history.
+    added: int
     continuable: bool
 
 

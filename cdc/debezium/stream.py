@@ -324,7 +324,8 @@ class DebeziumStream:
         prefix, transactions = prefix_of(self._options), self._options.transactions
         proofs = [] if self._proofs is None else self._proofs.state()
         place = TopicPlace(prefix, transactions, self._cluster, ids, whole, self._log_mark, progress, proofs)
-        return StreamPlace(progress.position, place.text(), hidden=assembler.database.ends_at_commit)
+        # A commit is in PostgreSQL's log, and may be published, before snapshots see it.
+        return StreamPlace(progress.position, place.text(), hidden=True)
 
     def _partition(self, name: Partition, offset: int) -> PartitionPlace | None:
         """Return a partition's place; None if its last record is not known."""
