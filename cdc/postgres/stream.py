@@ -224,7 +224,7 @@ class PostgresStream:
         return "" if place == self._continued_at else "The stream continues at an earlier place, of another engine."
 
     def unmark(self) -> None:
-        """Acknowledge transactions again."""
+        """Give up the place: from now on the server may discard what is acknowledged."""
         self._placed = None
 
     def leave(self) -> None:
