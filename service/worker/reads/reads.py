@@ -219,13 +219,14 @@ class Reads:
         self, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None, *, missed: bool
     ) -> Answers:
         state = self.reader.state() if any(w.view.max_lag_ms is not None for w in wanted) else None
-        age_ms, views = 0 if state is None else _now_ms() - state.at_ms, [w.view for w in wanted]
-        lag = what_to_do(views, age_ms)
-        if lag is not OnLag.SERVE:
-            try:
-                return await self._serve_newer(lag, wanted, wait_s, minimum)
-            except ApiError as error:
-                raise too_old(views, age_ms, error) from None
+        if state is not None:
+            age_ms, views = _now_ms() - state.at_ms, [w.view for w in wanted]
+            lag = what_to_do(views, age_ms)
+            if lag is not OnLag.SERVE:
+                try:
+                    return await self._serve_newer(lag, wanted, wait_s, minimum)
+                except ApiError as error:
+                    raise too_old(views, age_ms, error) from None
         if len(wanted) == 1 and wanted[0].view.stale_ms:
             return await self._read_or_stale(wanted[0], wait_s, minimum or 0)
         return await self.read(wanted, wait_s, missed=missed)
