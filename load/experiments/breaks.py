@@ -240,8 +240,9 @@ def _plot(moments: Sequence[Moment], broken: Sequence[Broken]) -> Plot:
 
 
 def _hit_rate(moments: Sequence[Moment]) -> float:
+    """Share of hits. A page that failed counts as a miss: that is what was refused, while hits went on."""
     hits = sum(moment.hits for moment in moments)
-    return hits / max(1, hits + sum(moment.misses for moment in moments))
+    return hits / max(1, hits + sum(moment.misses + moment.failed for moment in moments))
 
 
 class _Row:
