@@ -20,14 +20,14 @@ def has_input(socket: int) -> bool:
 
 class StallTimer:
     """Notes in `has_stalled`, and calls `stalled`, each `limit_s` (None: never) after the last `restart`, or the
-    construction, until `stop`, but not while unread data waits on a socket."""
+    construction, until `stop`, but not while data waits on a socket, or for the task that reads it."""
 
     def __init__(self, socket: int, limit_s: float | None, stalled: Callable[[], None] = lambda: None) -> None:
         self._socket = socket
         self._stalled = stalled
         self._began_s = monotonic()
         # One timer, however often it is restarted: that is once a statement.
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self.has_stalled = False
         if limit_s is not None:
             self._look_in(limit_s, limit_s)
@@ -43,15 +43,20 @@ class StallTimer:
     def _look_in(self, left_s: float, limit_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(left_s, self._look, limit_s)
 
-    def _look(self, limit_s: float) -> None:
+    def _look(self, limit_s: float, again: bool = False) -> None:
         left_s = self._began_s + limit_s - monotonic()
-        if left_s <= 0:
-            if not has_input(self._socket):
-                self.has_stalled = True
-                self._stalled()
-            self.restart()
-            left_s = limit_s
-        self._look_in(left_s, limit_s)
+        if left_s > 0:
+            self._look_in(left_s, limit_s)
+            return
+        if not has_input(self._socket):
+            if not again:
+                # A reader that ran earlier in this turn of the loop may have taken the data; its task runs next.
+                self._timer = asyncio.get_running_loop().call_soon(self._look, limit_s, True)
+                return
+            self.has_stalled = True
+            self._stalled()
+        self.restart()
+        self._look_in(limit_s, limit_s)
 
 
 @asynccontextmanager

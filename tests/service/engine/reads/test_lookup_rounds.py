@@ -16,6 +16,7 @@ import pytest
 from dataflow.engine.events import CancelUnawaited
 from dataflow.engine.limits import Limits
 from service.engine.databases.postgres.lookups import PostgresLookups, _Stalls
+from service.engine.reads import lookup_tasks
 from service.engine.reads.lookup_tasks import ROUND_LOOKUPS
 from service.engine.session.runtime import Runtime
 from service.ground.errors import ApiError
@@ -29,6 +30,8 @@ TABLES = ("a", "b", "c")
 VIEWS = {table: f"SELECT id, n FROM {table} WHERE id = :id" for table in TABLES}
 FIRST = 1000
 LARGE = 7
+#: For a busy test machine, whose server may answer later than a round waits by default.
+PATIENT_S = 0.5
 #: Round trip to another continent: longer than a round waits beyond it.
 FAR_S = 0.12
 
@@ -187,10 +190,18 @@ def when(condition: Callable[[], bool], act: Callable[[], object]) -> None:
 
 
 def block(upstream: Upstream) -> None:
-    """Do something else for longer than a round waits, so that replies arrive meanwhile."""
-    upstream.database.query("SELECT pg_sleep(0.3)" if isinstance(upstream.database, Database) else "SELECT sleep(0.3)")
+    """Do something else for longer than a patient round waits, so that replies arrive meanwhile."""
+    sleep = "pg_sleep" if isinstance(upstream.database, Database) else "sleep"
+    upstream.database.query(f"SELECT {sleep}({PATIENT_S + 0.2})")
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds wait longer."""
+    monkeypatch.setattr(lookup_tasks, "_STALL_S", PATIENT_S)
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_busy_loop_ends_no_round(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with warmed(upstream, tmp_path) as runtime:
@@ -205,6 +216,7 @@ def test_a_busy_loop_ends_no_round(upstream: Upstream, tmp_path: Path, monkeypat
     asyncio.run(scenario())
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_busy_loop_makes_no_table_slow(upstream: Upstream, tmp_path: Path) -> None:
     """A lookup runs alone since its table was locked. Its reply arrives while the loop is busy; the next lookup is in a
     round again."""
