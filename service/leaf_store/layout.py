@@ -48,6 +48,7 @@ HEAD_BYTES = 5
 #: Kinds of entries: one row inside the entry; rows follow, all plain; rows follow, some special; rows of some intervals
 #: follow, some of them special if the count says so.
 INLINE, PLAIN, SPECIAL, PART = 1, 2, 3, 5
+_KINDS = frozenset({INLINE, PLAIN, SPECIAL, PART})
 #: kind, unchanged since, content hash, n, rows (with multiplicity), special records.
 #: n: of an INLINE entry the bytes of the row's JSON, which its order bytes follow; else the records that follow.
 ENTRY = Struct(">BQ16sIII")
@@ -139,6 +140,11 @@ def view_of(entry: bytes) -> ViewId:
 def is_hashed(entry: bytes) -> bool:
     """Return whether the view's key cannot be decoded from an entry's key."""
     return entry[HEAD_BYTES] != 0
+
+
+def is_entry(value: bytes) -> bool:
+    """Return whether a record with this value is a key's entry, whose rows follow it, and not a row."""
+    return value[0] in _KINDS
 
 
 def key_in(entry: bytes) -> Key:

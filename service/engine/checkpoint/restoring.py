@@ -1,6 +1,7 @@
 """Frames of a checkpoint into an engine and its leaf store, before the engine's first transaction.
 
-*Invariants*: records of a view are in the leaf store completely, or the engine covers none of its keys.
+*Invariants*: records of a view are in the leaf store completely, or the engine covers none of its keys. Meanwhile
+readers see whole keys, exact at the checkpoint's position, or holes.
 """
 
 import asyncio

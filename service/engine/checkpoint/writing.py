@@ -5,7 +5,6 @@ import marshal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from typing import Any, BinaryIO
 
 from dataflow.engine.chunks import Chunk, CoveredKeys, Damaged, NodeBegun, NodeEnded, NodeGroups, NodeRows, RankedKeys
@@ -13,11 +12,12 @@ from dataflow.engine.engine import Engine
 from dataflow.types import ViewId
 from service.engine.checkpoint.frames import MOST_BYTES, FrameKind, write_frame, write_magic
 from service.engine.checkpoint.header import CheckpointHeader
+from service.leaf_store.layout import is_entry
 from service.leaf_store.writer import LeafWriter
 
 #: Kinds of chunks; the place of one is its number in a file.
 CHUNKS: tuple[type[Chunk], ...] = (NodeBegun, CoveredKeys, NodeRows, NodeGroups, NodeEnded, RankedKeys, Damaged)
-#: Records of the leaf store in a frame.
+#: Records of the leaf store in a frame, and those that complete its last key.
 _RECORDS = 1024
 #: The loop runs other tasks at this interval.
 _TURN_S = 0.05
@@ -52,9 +52,15 @@ def _frames(engine: Engine, leaf: LeafWriter) -> Iterator[_Frame]:
 
 
 def _records(leaf: LeafWriter, view: ViewId) -> Iterator[_Frame]:
-    number, records = 0, leaf.records(view)
-    while some := list(islice(records, _RECORDS)):
-        number += len(some)
+    """Yields a view's records in frames of whole keys: readers see one frame after the other when it is restored."""
+    number, some = 0, list[tuple[bytes, bytes]]()
+    for record in leaf.records(view):
+        if len(some) >= _RECORDS and is_entry(record[1]):
+            yield from _frame(FrameKind.RECORDS, (number, False, some))
+            some = []
+        number += 1
+        some.append(record)
+    if some:
         yield from _frame(FrameKind.RECORDS, (number, False, some))
     yield from _frame(FrameKind.RECORDS, (number, True, []))
 

@@ -1,10 +1,12 @@
 """State of an engine and its leaf store through a file, whole, truncated anywhere and damaged anywhere."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallView, Restored, StreamStarted
 from dataflow.sql import plan_view
 from dataflow.types import ViewId
+from service.engine.checkpoint import writing
 from service.engine.checkpoint.frames import read_frames
 from service.engine.checkpoint.restoring import restore_state
 from service.engine.checkpoint.writing import write_state
@@ -55,6 +58,27 @@ def _compare(filled: Filled, leaf: LeafWriter, view: ViewId, covered: set[bytes]
     found = dict(leaf.records(view))
     assert found == expected
     assert {name for name, value in found.items() if value[0] in (INLINE, PLAIN, SPECIAL, PART)} == covered
+
+
+def test_readers_never_see_a_part_of_a_key(filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers read the store while it is restored: each answer is whole, or a hole."""
+    monkeypatch.setattr(writing, "_RECORDS", 7)
+    file = BytesIO()
+    assert asyncio.run(write_state(file, filled.header, filled.site.engine, filled.leaf, 60))
+    whole = {view: filled.leaf.reader.read([(view, key, None) for key in KEYS])[0] for view in filled.views}
+    commit, seen = LeafWriter.commit, Counter[bool]()
+
+    def looked(leaf: LeafWriter, *arguments: Any, **options: Any) -> dict[ViewId, Exception]:
+        failed = commit(leaf, *arguments, **options)
+        for view, answers in whole.items():
+            found = leaf.reader.read([(ViewId(view + 10), key, None) for key in KEYS])[0]
+            assert all(new in (None, old) for new, old in zip(found, answers, strict=True))
+            seen.update(new is not None for new in found)
+        return failed
+
+    monkeypatch.setattr(LeafWriter, "commit", looked)
+    assert _restored(filled, file.getvalue(), tmp_path) == len(SQL) * len(KEYS)
+    assert min(seen[True], seen[False]) > 0
 
 
 def test_everything_comes_back(filled: Filled, tmp_path: Path) -> None:
