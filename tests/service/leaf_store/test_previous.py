@@ -1,4 +1,4 @@
-"""What a session has stored, set aside for reads of the session after it."""
+"""Records of a session, set aside for reads of the session that follows it."""
 
 import time
 from pathlib import Path
