@@ -25,7 +25,6 @@ from service.leaf_store.collations import StoredCollations
 from service.leaf_store.commit import Commit, StoredRecords
 from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import CATALOG_KEY, HEAD_BYTES, LAST_ID, LAST_ID_KEY, META, META_KEY, view_head
-from service.leaf_store.previous import PreviousReader, delete_some, evict_also, set_aside, withdraw
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
 from service.leaf_store.reserve import Reserve
@@ -34,10 +33,6 @@ from service.leaf_store.transaction import begin, clear
 
 #: Commits between checks for slots of dead readers, whose old pages cannot be reused.
 _COMMITS_PER_READER_CHECK = 4096
-
-
-#: Statuses of views of which nothing older may be answered any more.
-_UNSURE = frozenset({"outdated", "quarantined", "broken"})
 
 
 class _ViewRecord(NamedTuple):
@@ -74,7 +69,6 @@ class LeafWriter:
         self._environment.reader_check()
         self._reserve = Reserve(path / "data.mdb")
         self._reader = LeafReader(self._environment)
-        self._previous = PreviousReader(self._reader)
         self._collations = StoredCollations()
         self._encoders: dict[ViewId, ViewEncoder] = {}
         self._views: dict[ViewId, ViewInfo] = {}
@@ -88,12 +82,8 @@ class LeafWriter:
         self._one_by_one = 0 if state is None else state.one_by_one
         #: Position and time of the last commit since the last `reset`.
         self._last = None if state is None else (state.position, state.at_ms)
-        #: True while readers have what was stored before `reset`; and whether it is set aside then.
-        self._outdated = self._sets_aside = False
-        #: True while records of the session before are in the store: of views with ids below `_first_id`. Whether they
-        #: are withdrawn with the next commit.
-        self.has_previous = self._withdraws = False
-        self._first_id = ViewId(0)
+        #: True while readers have what was stored before `reset`.
+        self._outdated = False
         # A discarded store leaves no last id, but it may still have readers.
         self._last_id = max(self._stored_id(), int(time.time()))
         self._catalog_changed = True
@@ -122,12 +112,10 @@ class LeafWriter:
             record = txn.get(LAST_ID_KEY)
         return 0 if record is None else int(LAST_ID.unpack(record)[0])
 
-    def reset(self, epoch: str, *, aside: bool = False) -> None:
+    def reset(self, epoch: str) -> None:
         """Discard views, rows and position; readers have them until the next commit, which replaces all at once.
-        `epoch` names the new epoch. `aside`: the commit sets them aside, unless something is aside already."""
+        `epoch` names the new epoch."""
         self._last, self._outdated = None, True
-        self._sets_aside, self._withdraws = aside, False
-        self._first_id = ViewId(self._last_id + 1)
         self._collations.reset()
         self._encoders.clear()
         self._views.clear()
@@ -200,7 +188,6 @@ class LeafWriter:
 
     def publish(self, view: ViewId) -> None:
         """Let the name of `view` denote it from the next commit on (a replacement that is ready)."""
-        self.withdraw_previous()
         name = self._views[view].name
         for other, info in self._views.items():
             if info.name == name:
@@ -209,21 +196,8 @@ class LeafWriter:
 
     def set_status(self, view: ViewId, status: str, reason: str | None = None) -> None:
         """Set the status (`ViewInfo.status`), from the next commit on."""
-        if status in _UNSURE:
-            self.withdraw_previous()
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
-
-    def withdraw_previous(self) -> None:
-        """Have no read use the records of the session before, from the next commit on."""
-        self._withdraws = self._withdraws or (self.has_previous and not self._catalog_held)
-
-    def delete_previous(self, most: int) -> None:
-        """Delete some records of the session before, at once; `has_previous` says if there are more."""
-        with begin(self._environment, write=True) as txn:
-            withdraw(txn)
-            deleted = delete_some(txn, self._first_id, most)
-        self.has_previous = deleted == most
 
     @property
     def most_bytes(self) -> int:
@@ -251,18 +225,12 @@ class LeafWriter:
             grown: defaultdict[ViewId, int] = defaultdict(int)
             try:
                 with begin(self._environment, write=True) as txn:
-                    aside = self._outdated and self._sets_aside and set_aside(txn)
-                    if self._outdated and not aside:
-                        clear(self._environment, txn)
-                    elif self._withdraws:
-                        withdraw(txn)
                     if self._outdated:
+                        clear(self._environment, txn)
                         txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
                     commit = Commit(txn, self._encoders, position, grown, self._failed)
                     for effect in effects:
                         commit.apply(effect)
-                    if self.has_previous and (found := self._previous.find(txn)) is not None:
-                        evict_also(txn, found, self._views, effects)
                     written: set[str] = set()
                     if changed:
                         records = [self._record(info) for info in views]
@@ -276,9 +244,7 @@ class LeafWriter:
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._collations.stored(written)
         self._catalog_version = version
-        if self._outdated:
-            self.has_previous = aside
-        self._last, self._outdated, self._withdraws = (position, at_ms), False, False
+        self._last, self._outdated = (position, at_ms), False
         self._one_by_one = one_by_one
         self._catalog_changed = self._catalog_changed and not changed
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}

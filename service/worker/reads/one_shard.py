@@ -45,11 +45,17 @@ class ShardQuestion:
         self.timeline.append(Exact(read, since, state.position, state.server, state.one_by_one))
         return True
 
+    def count_hits(self) -> None:
+        """Count all reads as hits."""
+        for wanted in self.wanted:
+            wanted.view.counters.hits += 1
+            self.reads.touches.note_read(wanted.view.info, wanted.values)
+
     async def first(self, wait_s: float | None, minimum: Minimum | None) -> None:
         """Read the first answers, from the leaf store or the engine. Raises ApiError."""
         position = None if minimum is None else await self.reads.wait_for(minimum, wait_s)
         if not self.bounded and self.look():
-            self.reads.count_hits(self.wanted)
+            self.count_hits()
         else:
             await self.ask(wait_s, position, bounded=self.bounded)
 
