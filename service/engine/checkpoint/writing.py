@@ -52,10 +52,16 @@ def _frames(engine: Engine, leaf: LeafWriter) -> Iterator[_Frame]:
 
 
 def _records(leaf: LeafWriter, view: ViewId) -> Iterator[_Frame]:
-    """Yields a view's records in frames of whole keys: readers see one frame after the other when it is restored."""
+    """Yields a view's records in frames of whole keys, since readers see one frame after the other when it is restored.
+
+    A view that is kept whole may be one large key, but is not read before it is restored, so it is divided anywhere.
+    """
     number, some = 0, list[tuple[bytes, bytes]]()
+    full = False
     for record in leaf.records(view):
-        if len(some) >= _RECORDS and is_entry(record[1]):
+        # The mark of a full view is its first record.
+        full = full or not record[0]
+        if len(some) >= _RECORDS and (full or is_entry(record[1])):
             yield from _frame(FrameKind.RECORDS, (number, False, some))
             some = []
         number += 1

@@ -1,6 +1,7 @@
 """State of an engine and its leaf store through a file, whole, truncated anywhere and damaged anywhere."""
 
 import asyncio
+import marshal
 from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dataflow.engine.effects import LeafFillAll
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallView, Restored, StreamStarted
 from dataflow.sql import plan_view
@@ -22,6 +24,7 @@ from service.leaf_store.layout import INLINE, PART, PLAIN, SPECIAL, key_part
 from service.leaf_store.writer import LeafWriter
 from tests.dataflow.engine.site import CATALOG, Now
 from tests.service.engine.checkpoint.filled import KEYS, SQL, Filled, registered
+from tests.service.leaf_store.sample_views import make_view
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,18 @@ def test_readers_never_see_a_part_of_a_key(filled: Filled, tmp_path: Path, monke
     monkeypatch.setattr(LeafWriter, "commit", looked)
     assert _restored(filled, file.getvalue(), tmp_path) == len(SQL) * len(KEYS)
     assert min(seen[True], seen[False]) > 0
+
+
+def test_a_view_that_is_kept_whole_is_divided_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a view may be one key of very many rows; the event loop has a turn between two frames."""
+    monkeypatch.setattr(writing, "_RECORDS", 7)
+    leaf, view = LeafWriter(tmp_path), ViewId(1)
+    leaf.register(view, make_view("all", {}), status="building")
+    leaf.commit([LeafFillAll(view, {(): [(str(n), "title", "ann", "3") for n in range(50)]})], 1, 1)
+    frames = [marshal.loads(body) for _, body in writing._records(leaf, view)]
+    assert max(len(records) for _, _, records in frames) == 7
+    assert [record for _, _, records in frames for record in records] == list(leaf.records(view))
+    leaf.close()
 
 
 def test_everything_comes_back(filled: Filled, tmp_path: Path) -> None:
