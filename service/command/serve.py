@@ -4,6 +4,7 @@ Not here: the services (`service.supervisor.stack`, `service.supervisor.gateway`
 """
 
 import asyncio
+import faulthandler
 import gc
 import os
 from enum import StrEnum
@@ -42,10 +43,12 @@ def serve(config: ConfigOption = None, role: RoleOption = ServiceRole.STACK, as_
     # Only this user may read the files written: view definitions and the keys that were read.
     os.umask(0o077)
     # Imported here: the help of the commands does not need them.
+    from service.protocol.child import SHOW
     from service.settings.errors import SettingsError
     from service.supervisor.children import StartError
     from service.supervisor.foreground import serve as run_service
 
+    faulthandler.register(SHOW)
     try:
         service = _service(role, config)
     except SettingsError as error:

@@ -158,6 +158,12 @@ def test_the_engine_process_is_killed(service: RunningService, database: Databas
     assert database.query(SLOTS) == []
 
 
+def test_the_log_has_the_stacks_of_all_processes(service: RunningService) -> None:
+    running = len(processes_of(service.pid)) + 1
+    assert service.stacks().count("Current thread") == running
+    assert service.ready()
+
+
 def test_nothing_is_left_after_a_stop(service: RunningService) -> None:
     children = processes_of(service.pid)
     assert len(children) == 2
