@@ -45,6 +45,13 @@ class Digests:
             return _hashed(type(value).__name__, [repr(value).encode()])
         raise TypeError(f"{type(value).__name__} has no digest")
 
+    def found(self, value: Any) -> bytes | None:
+        """The digest of a value; None if it has none, or its parts are nested too deeply."""
+        try:
+            return self.of(value)
+        except (TypeError, RecursionError):
+            return None
+
     def _object(self, value: Any) -> bytes:
         return _hashed(type(value).__name__, [self.of(getattr(value, f.name)) for f in fields(value) if f.compare])
 

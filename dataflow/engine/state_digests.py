@@ -28,10 +28,7 @@ class StateDigests:
         tables = self._graph.catalog.tables
         below = [(name, tables[name].columns) for name in sorted(self._graph.tables_of(node)) if name in tables]
         plan = node.view if isinstance(node, Leaf) else node.relation
-        try:
-            return self._digests.of((type(node).__name__, plan, tuple(below)))
-        except TypeError:
-            return None
+        return self._digests.found((type(node).__name__, plan, tuple(below)))
 
     def of_routes(self, node: Stored, cover: Cover) -> bytes | None:
         """Returns the digest of the routes by which keys of a coverage are filled, with the coverages that they read;
@@ -43,10 +40,7 @@ class StateDigests:
             uses = [(cover, node.uses[cover])] if cover in node.uses else []
             merges = [merge for columns, merge in node.merges.items() if columns == cover]
         routes = frozenset([(filled, *_route(use)) for filled, use in uses])
-        try:
-            return self._digests.of((routes, frozenset([(m.columns, m.cover, m.key_positions) for m in merges])))
-        except TypeError:
-            return None
+        return self._digests.found((routes, frozenset([(m.columns, m.cover, m.key_positions) for m in merges])))
 
 
 def _route(use: RouteUse) -> tuple[Any, ...]:

@@ -41,3 +41,12 @@ def test_every_part_counts() -> None:
 def test_what_is_no_value_has_none() -> None:
     with pytest.raises(TypeError):
         Digests().of(object())
+
+
+def test_what_is_nested_too_deeply_has_none() -> None:
+    value: tuple[object, ...] = ()
+    for _ in range(100_000):
+        value = (value,)
+    assert Digests().found(value) is None
+    assert Digests().found(object()) is None
+    assert Digests().found(()) == Digests().of(())
