@@ -1,7 +1,7 @@
 """Catalog of views, which the leaf store carries to every worker."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
@@ -144,6 +144,8 @@ class ViewInfo:
     clock_keys: tuple[ClockInfo, ...] = ()
     #: The plan of answers that reads compute from rows (`View.at_read`).
     at_read: View | None = None
+    #: Digest of its plan and of the columns of its tables; empty if unknown.
+    meaning: str = field(default="", compare=False)
 
     @cached_property
     def building(self) -> bool:

@@ -3,10 +3,11 @@
 Not here: when to commit and what else a commit carries (`writer`); the bytes (`layout`).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import lmdb
 
@@ -61,13 +62,6 @@ class StoredRecords:
     records: Sequence[tuple[bytes, bytes]]
 
 
-class _Counts(Protocol):
-    """Bytes by view, changed as effects are applied."""
-
-    def __getitem__(self, view: ViewId, /) -> int: ...
-    def __setitem__(self, view: ViewId, grown: int, /) -> None: ...
-
-
 class _Entry:
     """An entry during a change: the contents of its record. `part` follows the header, for kind PART."""
 
@@ -93,13 +87,12 @@ class Commit:
         txn: LeafTransaction,
         encoders: Mapping[ViewId, ViewEncoder],
         since: Position,
-        grown: _Counts,
         failed: Mapping[ViewId, Exception],
     ) -> None:
         self._txn = txn
         self._encoders = encoders
         self._since = since
-        self._grown = grown
+        self.grown: defaultdict[ViewId, int] = defaultdict(int)
         self.failed = dict(failed)
         self.large: dict[tuple[ViewId, Key], int] = {}
         self._apply: dict[type, Callable[[Any], None]] = {
@@ -133,7 +126,7 @@ class Commit:
             return
         name = entry_key(encoder.head, effect.key)
         removed = self._erase(name)
-        self._grown[effect.view] += self._write(name, encoder.encode_sorted(effect.rows)) - removed
+        self.grown[effect.view] += self._write(name, encoder.encode_sorted(effect.rows)) - removed
 
     def extend(self, effect: LeafExtend) -> None:
         """Extend the key's coverage: add these rows; these are all its intervals now."""
@@ -150,7 +143,7 @@ class Commit:
         entry.part = dump_places(encoder.places(effect.covered))
         for item in encoder.encode_bag(effect.rows):
             grown += self._change_row(entry, *item)
-        self._grown[effect.view] += grown + self._put_entry(entry)
+        self.grown[effect.view] += grown + self._put_entry(entry)
 
     def fill_all(self, effect: LeafFillAll) -> None:
         """Cover every key of the view; these have rows."""
@@ -161,7 +154,7 @@ class Commit:
         # In the order of the tree, so that pages are filled sequentially.
         for name, rows in sorted(names):
             grown += self._write(name, encoder.encode_sorted(rows))
-        self._grown[effect.view] += grown
+        self.grown[effect.view] += grown
 
     def loaded(self, effect: LeafLoaded) -> None:
         """Mark a view that was written in slices as exact from this commit on, for keys of any age."""
@@ -193,7 +186,7 @@ class Commit:
                     rows = int.from_bytes(old[ROWS_SLICE], "big")
                     if rows > LARGE_PART_ROWS:
                         self.large[effect.view, key] = rows
-        self._grown[effect.view] += grown
+        self.grown[effect.view] += grown
 
     def clear(self, effect: LeafClear) -> None:
         """Remove the rows of all covered keys, which stay covered."""
@@ -205,19 +198,19 @@ class Commit:
             grown += self._put(head, MARK.pack(self._since))
         for name, part in names:
             grown += self._put_entry(_Entry(name, part))
-        self._grown[effect.view] += grown
+        self.grown[effect.view] += grown
 
     def evict(self, effect: LeafEvict) -> None:
         """Make the key a hole; ``()`` of a full view: all keys."""
         head = self._encoder(effect.view).head
         if effect.key == () and self._txn.get(head) is not None:
-            self._grown[effect.view] -= self._erase_view(head)
+            self.grown[effect.view] -= self._erase_view(head)
         else:
-            self._grown[effect.view] -= self._erase(entry_key(head, effect.key))
+            self.grown[effect.view] -= self._erase(entry_key(head, effect.key))
 
     def forget(self, effect: LeafDrop | LeafForget) -> None:
         """Remove everything of the view."""
-        self._grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
+        self.grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
 
     def restore(self, effect: StoredRecords) -> None:
         """Store records of another store, in any order, for a view that has none of them."""
@@ -228,7 +221,7 @@ class Commit:
         if added != len(records):
             raise InvariantViolation("a view has records already that are restored")
         grown = sum([len(key) + len(value) for key, value in records])
-        self._grown[effect.view] += grown + RECORD_OVERHEAD_BYTES * added
+        self.grown[effect.view] += grown + RECORD_OVERHEAD_BYTES * added
 
     def _encoder(self, view: ViewId) -> ViewEncoder:
         encoder = self._encoders.get(view)

@@ -5,6 +5,8 @@ key                     value
 ======================  ==========================================================================================
 ``m``                   meta: position, wall time in ms, catalog version, one by one since, epoch
 ``c``                   the catalog (`catalog`)
+``p`` ``q``             meta and catalog of the session before, while its records are set aside (`previous`)
+``d``                   what is stored may be wrong, since the engine has failed
 ``w`` digest            a collation that the catalog names (`collations`)
 ``v`` id                mark of a full view: every key is covered, and exact since a position
 ``v`` id entry          entry of a covered key: kind, unchanged since, content hash, counts (and the row, if it is one)
@@ -35,7 +37,11 @@ META_KEY = b"m"
 CATALOG_KEY = b"c"
 #: The last id given to a view; preserved by a reset.
 LAST_ID_KEY = b"n"
+PREVIOUS_META_KEY = b"p"
+PREVIOUS_CATALOG_KEY = b"q"
 COLLATION_HEAD = b"w"
+VIEWS_HEAD = b"v"
+DOUBT_KEY = b"d"
 #: LMDB's limit for a key.
 MAX_KEY_BYTES = 511
 #: Longer entries are hashed: this leaves half of a record's key for the order columns.
@@ -93,7 +99,7 @@ def content_hash(data: bytes) -> bytes:
 
 def view_head(view: ViewId) -> bytes:
     """Return the prefix of the keys of a view's records, which is also the key of its mark."""
-    return b"v" + view.to_bytes(4, "big")
+    return VIEWS_HEAD + view.to_bytes(4, "big")
 
 
 #: As long as any head: whether a name is hashed depends on its length.

@@ -84,8 +84,11 @@ class LeafReader:
     @staticmethod
     def state_in(txn: LeafTransaction) -> LeafState | None:
         record = txn.get(META_KEY)
-        if record is None:
-            return None
+        return None if record is None else LeafReader.parse_state(record)
+
+    @staticmethod
+    def parse_state(record: bytes) -> LeafState:
+        """Return the state of a meta record."""
         position, at_ms, version, one_by_one = META.unpack_from(record)
         return LeafState(position, at_ms, record[META.size :].decode(), version, one_by_one)
 
@@ -94,12 +97,12 @@ class LeafReader:
         with self.begin() as txn:
             return self.catalog_in(txn, self.state_in(txn))
 
-    def catalog_in(self, txn: LeafTransaction, state: LeafState | None) -> LeafCatalog:
+    def catalog_in(self, txn: LeafTransaction, state: LeafState | None, key: bytes = CATALOG_KEY) -> LeafCatalog:
         """Do as `catalog`, with a known state. Returns the same object until the catalog changes."""
         if state is None:
             return catalog_of(-1, [])
         if state.catalog_version != self._catalog.version:
-            record = txn.get(CATALOG_KEY)
+            record = txn.get(key)
             self._catalog = (
                 catalog_of(state.catalog_version, [], known=False)
                 if record is None

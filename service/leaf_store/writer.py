@@ -7,11 +7,11 @@ cold start rebuilds it.
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import lmdb
 
@@ -20,19 +20,32 @@ from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
 from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import PageWindow, StoredAnswer
-from service.leaf_store.catalog import ViewInfo, collations_of, describe, dump_view, join_catalog
+from service.leaf_store.catalog import INCOMPLETE, ViewInfo, collations_of, describe, dump_view, join_catalog
 from service.leaf_store.collations import StoredCollations
 from service.leaf_store.commit import Commit, StoredRecords
 from service.leaf_store.encoder import ViewEncoder
-from service.leaf_store.layout import CATALOG_KEY, HEAD_BYTES, LAST_ID, LAST_ID_KEY, META, META_KEY, view_head
+from service.leaf_store.layout import (
+    CATALOG_KEY,
+    DOUBT_KEY,
+    HEAD_BYTES,
+    LAST_ID,
+    LAST_ID_KEY,
+    META,
+    META_KEY,
+    view_head,
+)
+from service.leaf_store.previous import PreviousReader, delete_some, evict_also, set_aside, withdraw
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
 from service.leaf_store.reserve import Reserve
 from service.leaf_store.serving_options import SERVING, Serving
-from service.leaf_store.transaction import begin, clear
+from service.leaf_store.transaction import LeafTransaction, begin, clear
 
 #: Commits between checks for slots of dead readers, whose old pages cannot be reused.
 _COMMITS_PER_READER_CHECK = 4096
+#: Statuses of views of which nothing older may be answered any more.
+_UNSURE = frozenset({"outdated", "quarantined", "broken"})
+_T = TypeVar("_T")
 
 
 class _ViewRecord(NamedTuple):
@@ -69,6 +82,7 @@ class LeafWriter:
         self._environment.reader_check()
         self._reserve = Reserve(path / "data.mdb")
         self._reader = LeafReader(self._environment)
+        self._previous = PreviousReader(self._environment)
         self._collations = StoredCollations()
         self._encoders: dict[ViewId, ViewEncoder] = {}
         self._views: dict[ViewId, ViewInfo] = {}
@@ -82,8 +96,12 @@ class LeafWriter:
         self._one_by_one = 0 if state is None else state.one_by_one
         #: Position and time of the last commit since the last `reset`.
         self._last = None if state is None else (state.position, state.at_ms)
-        #: True while readers have what was stored before `reset`.
-        self._outdated = False
+        #: True while readers have what was stored before `reset`; and whether it is set aside then.
+        self._outdated = self._sets_aside = False
+        #: True while records of the session before are in the store: of views with ids below `_first_id`. Whether they
+        #: are withdrawn with the next commit.
+        self.has_previous = self._withdraws = False
+        self._first_id = ViewId(0)
         # A discarded store leaves no last id, but it may still have readers.
         self._last_id = max(self._stored_id(), int(time.time()))
         self._catalog_changed = True
@@ -112,10 +130,12 @@ class LeafWriter:
             record = txn.get(LAST_ID_KEY)
         return 0 if record is None else int(LAST_ID.unpack(record)[0])
 
-    def reset(self, epoch: str) -> None:
+    def reset(self, epoch: str, *, aside: bool = False) -> None:
         """Discard views, rows and position; readers have them until the next commit, which replaces all at once.
-        `epoch` names the new epoch."""
+        `epoch` names the new epoch. `aside`: the commit sets them aside, unless something is aside already."""
         self._last, self._outdated = None, True
+        self._sets_aside, self._withdraws = aside, False
+        self._first_id = ViewId(self._last_id + 1)
         self._collations.reset()
         self._encoders.clear()
         self._views.clear()
@@ -164,6 +184,7 @@ class LeafWriter:
         refreshed: bool = False,
         serving: Serving = SERVING,
         never_null: Collection[int] = (),
+        meaning: str = "",
     ) -> None:
         """Register `view`. Unless `listed`, its name denotes the previous view until `publish(view)`.
 
@@ -175,7 +196,8 @@ class LeafWriter:
         if rows is not None:
             encoder = ViewEncoder(view, plan.answer, refreshed, serving.bigint_text)
             null_rows = f"[{b','.join([encoder.encode(row)[1] for row in rows]).decode()}]"
-        self._views[view] = describe(view, plan, null_rows, status, listed, refreshed, serving, never_null)
+        info = describe(view, plan, null_rows, status, listed, refreshed, serving, never_null)
+        self._views[view] = replace(info, meaning=meaning)
         self._catalog_changed = True
 
     def set_never_null(self, view: ViewId, never_null: Collection[int]) -> None:
@@ -188,6 +210,7 @@ class LeafWriter:
 
     def publish(self, view: ViewId) -> None:
         """Let the name of `view` denote it from the next commit on (a replacement that is ready)."""
+        self.withdraw_previous()
         name = self._views[view].name
         for other, info in self._views.items():
             if info.name == name:
@@ -196,8 +219,48 @@ class LeafWriter:
 
     def set_status(self, view: ViewId, status: str, reason: str | None = None) -> None:
         """Set the status (`ViewInfo.status`), from the next commit on."""
+        if status in _UNSURE or (status in INCOMPLETE and self._views[view].status not in INCOMPLETE):
+            # Readers of a view that is loaded again had newer answers.
+            self.withdraw_previous()
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
+
+    def withdraw_previous(self) -> None:
+        """Have no read use the records of the session before, from the next commit on."""
+        self._withdraws = self._withdraws or (self.has_previous and not self._catalog_held)
+
+    @property
+    def uses_previous(self) -> bool:
+        """True while reads may use the records of the session before."""
+        with self._reader.begin() as txn:
+            return self._previous.find(txn) is not None
+
+    def delete_previous(self, most: int) -> None:
+        """Delete some records of the session before, at once; `has_previous` says if there are more."""
+
+        def write(txn: LeafTransaction) -> int:
+            withdraw(txn)
+            return delete_some(txn, self._first_id, most)
+
+        self.has_previous = self._written(write) == most
+        if not self.has_previous:
+            # It has the last catalog found.
+            self._previous = PreviousReader(self._environment)
+
+    def doubt(self) -> None:
+        """Note that what is stored may be wrong: it will not be set aside, by no process."""
+        self._written(lambda txn: txn.put(DOUBT_KEY, b""))
+
+    def _written(self, write: Callable[[LeafTransaction], _T]) -> _T:
+        """Commit what `write` writes, with as much memory as it needs."""
+        self._reserve.keep(self.resident_bytes)
+        while True:
+            try:
+                with begin(self._environment, write=True) as txn:
+                    return write(txn)
+            except lmdb.MapFullError:
+                # The transaction is aborted as a whole. Readers follow the new size by themselves.
+                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
 
     @property
     def most_bytes(self) -> int:
@@ -214,44 +277,56 @@ class LeafWriter:
         if self._outdated and self._catalog_held and not effects:
             self._last = (position, at_ms)
             return {}
+        # Readers have the last catalog, whose views' records would get this commit's version.
+        self._sets_aside = self._sets_aside and not self._catalog_held
         dropped = [effect.view for effect in effects if type(effect) is LeafDrop]
         views = [info for view, info in self._views.items() if view not in dropped]
         self._catalog_changed = self._catalog_changed or bool(dropped)
         changed = self._catalog_changed and not self._catalog_held
         version = self._catalog_version + changed
         one_by_one = position if together else self._one_by_one
-        self._reserve.keep(self.resident_bytes)
-        while True:
-            grown: defaultdict[ViewId, int] = defaultdict(int)
-            try:
-                with begin(self._environment, write=True) as txn:
-                    if self._outdated:
-                        clear(self._environment, txn)
-                        txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
-                    commit = Commit(txn, self._encoders, position, grown, self._failed)
-                    for effect in effects:
-                        commit.apply(effect)
-                    written: set[str] = set()
-                    if changed:
-                        records = [self._record(info) for info in views]
-                        written = self._collations.put(txn, dict(c for r in records for c in r.collations))
-                        txn.put(CATALOG_KEY, join_catalog(record.body for record in records))
-                        txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
-                    txn.put(META_KEY, META.pack(position, at_ms, version, one_by_one) + self._epoch.encode())
-                break
-            except lmdb.MapFullError:
-                # The transaction is aborted as a whole. Readers follow the new size by themselves.
-                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+
+        def write(txn: LeafTransaction) -> tuple[Commit, set[str]]:
+            self._write_previous(txn, effects)
+            commit = Commit(txn, self._encoders, position, self._failed)
+            for effect in effects:
+                commit.apply(effect)
+            if commit.failed.keys() - self._failed.keys():
+                # They have lost what they had.
+                withdraw(txn)
+            written: set[str] = set()
+            if changed:
+                records = [self._record(info) for info in views]
+                written = self._collations.put(txn, dict(c for r in records for c in r.collations))
+                txn.put(CATALOG_KEY, join_catalog(record.body for record in records))
+                txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
+            txn.put(META_KEY, META.pack(position, at_ms, version, one_by_one) + self._epoch.encode())
+            return commit, written
+
+        commit, written = self._written(write)
         self._collations.stored(written)
         self._catalog_version = version
-        self._last, self._outdated = (position, at_ms), False
+        self._last, self._outdated, self._withdraws = (position, at_ms), False, False
         self._one_by_one = one_by_one
         self._catalog_changed = self._catalog_changed and not changed
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}
         failed = {view: error for view, error in commit.failed.items() if view not in self._failed}
         self._failed = commit.failed
-        self._settle(grown, dropped)
+        self._settle(commit.grown, dropped)
         return failed
+
+    def _write_previous(self, txn: LeafTransaction, effects: Sequence[LeafEffect | StoredRecords]) -> None:
+        """Write what a commit does to the records of the session before: set them aside, or delete them, if it is the
+        first of this one."""
+        if self._outdated:
+            self.has_previous = self._sets_aside and set_aside(txn)
+            if not self.has_previous:
+                clear(self._environment, txn)
+            txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
+        elif self._withdraws:
+            withdraw(txn)
+        if self.has_previous and (found := self._previous.find(txn)) is not None:
+            evict_also(txn, found, self._views, effects)
 
     def _record(self, info: ViewInfo) -> _ViewRecord:
         """Return a view's part of the catalog, cached: a change of one view writes the parts of all."""

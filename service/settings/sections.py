@@ -243,7 +243,7 @@ class StateSettings(Section):
     #: 0: no list is written or used.
     hot_keys_s: float = Field(default=10.0, ge=0)
     #: Maximum seconds that the first readiness of a process waits until these keys are filled, after all else that it
-    #: waits for. 0: it does not wait.
+    #: waits for, and for which answers of the session before are used meanwhile. 0: it does not wait, and uses none.
     warm_timeout_s: float = Field(default=30.0, ge=0)
     #: The service will start again on this host with this directory. Required for checkpoints with PostgreSQL's slot:
     #: it then stays when the service stops, and the database keeps its log for it.

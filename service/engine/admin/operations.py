@@ -218,6 +218,9 @@ class Operations:
 
     async def evict(self, wanted: EvictKeys) -> Evicted:
         self._runtime.require_engine()
+        # What is evicted must not be answered as it was before the last start either.
+        self._runtime.leaf.withdraw_previous()
+        self._runtime.leaf.commit_catalog()
         view, evicted = wanted.view, 0
         if view is not None and self._registered(view).status is not Status.ELSEWHERE:
             installed = self._installed(view)

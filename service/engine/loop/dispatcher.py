@@ -10,7 +10,7 @@ Not here: the performers of effects (registered by `on`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import structlog
@@ -195,4 +195,7 @@ class Dispatcher:
         self.failure = event
         self._counters.engine_failures += 1
         log.exception("the engine failed; a new one starts with empty state", event_kind=type(event).__name__)
+        # It may be the store that failed, or a lack of memory.
+        with suppress(Exception):
+            self._leaf.doubt()
         self._on_failure(event)

@@ -51,6 +51,7 @@ from service.engine.views.repair import Repair
 from service.engine.views.schema_watch import SchemaWatch
 from service.engine.views.tables import TableRefusedError
 from service.engine.workload.hot_keys import HotKeys
+from service.engine.workload.until_warm import UntilWarm
 from service.ground.errors import ApiError
 from service.ground.version import version_text
 from service.protocol.counters import Counters
@@ -157,7 +158,7 @@ class Session:
             changed = parts.checkpoints.changed(checkpoint, parts.installer.following)
             self._anew = dict.fromkeys(sorted(changed), now.snapshot)
         parts.lineage.began(parts.upstream.server, now.bound, parts.positions.applied)
-        self._start_engine(started, plans, checkpoint)
+        self._start_engine(started, plans, checkpoint, aside=checkpoint is None and self._follows(started))
         if checkpoint is not None:
             await self._restore(checkpoint, started, plans)
         parts.repair.heed(found)
@@ -209,7 +210,8 @@ class Session:
         if restored:
             installer.dispatcher.step(Restored())
         else:
-            self._start_engine(started, plans, None)
+            # What was restored so far may be incomplete.
+            self._start_engine(started, plans, None, aside=False)
 
     async def mark_place(self) -> None:
         """Has the stream get a place at which the next process can continue, while it still runs."""
@@ -259,9 +261,15 @@ class Session:
         return False
 
     def _start_engine(
-        self, started: StreamStart, plans: dict[str, ViewPlan], checkpoint: CheckpointHeader | None
+        self,
+        started: StreamStart,
+        plans: dict[str, ViewPlan],
+        checkpoint: CheckpointHeader | None,
+        *,
+        aside: bool,
     ) -> None:
-        """Installs all views without yielding the loop, so no partial state is visible."""
+        """Installs all views without yielding the loop, so no partial state is visible. `aside`: reads may use what the
+        leaf store has until the cache is warm."""
         parts = self.parts
         installer = parts.installer
         installer.registry.forget_installations()
@@ -274,7 +282,7 @@ class Session:
         parts.repair.restart()
         self._pushes = Pushes(self._request_position, parts.upstream.lookups.push, parts.counters)
         installer.dispatcher.start(self._engine())
-        installer.leaf.reset(self._epoch())
+        installer.leaf.reset(self._epoch(), aside=aside)
         # Publish all views at once: a worker would answer "unknown view" for one that is missing.
         with installer.leaf.catalog_held():
             snapshot = bridge.snapshot(started.snapshot)
@@ -292,6 +300,15 @@ class Session:
         parts.gtids.started(started.gtids)
         parts.counters.streams += 1
         log.info("stream started", position=version_text(started.position), views=len(plans))
+
+    def _follows(self, started: StreamStart) -> bool:
+        """Returns whether reads may use what the leaf store has until the cache is warm: earlier versions of the same
+        database."""
+        stored, server = self.parts.installer.leaf.reader.state(), self.parts.upstream.server
+        if stored is None or not server or stored.server != server:
+            return False
+        # Before the first stream there is no position.
+        return 0 < stored.position <= started.position and self._until_warm().is_allowed
 
     def _engine(self) -> Engine:
         settings = self.parts.settings
@@ -338,10 +355,16 @@ class Session:
             schema.keep(parts.settings.cdc.schema_check_s),
             parts.known_plans.keep(lambda: parts.repair.last),
             parts.hot_keys.keep(),
+            self._until_warm().keep(),
             self._catch_up(),
             self._until_failed(),
             self._until_replaced(),
         )
+
+    def _until_warm(self) -> UntilWarm:
+        parts = self.parts
+        installer, limit_s = parts.installer, parts.settings.state.warm_timeout_s
+        return UntilWarm(installer.leaf, parts.hot_keys, installer.registry, parts.budget, limit_s)
 
     def _sees_applied(self, snapshot: UpstreamSnapshot) -> bool:
         """True if a snapshot sees everything applied. Transactions that have left the ring are seen by every new

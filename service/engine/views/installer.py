@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from dataflow.canonical import Digests
 from dataflow.engine.effects import LeafDrop, ViewStatus
 from dataflow.engine.events import DropView, InstallRefresh, InstallView, TableJoined
 from dataflow.engine.explain import Explanation
@@ -249,7 +250,16 @@ class Installer:
             refreshed=refreshed,
             serving=serving,
             never_null=self._never_null(new),
+            meaning=self._meaning(new),
         )
+
+    def _meaning(self, new: InstalledView) -> str:
+        """Returns a digest of the view's meaning, with that of views that it reads. A plan has columns by number."""
+        view, tables = new.view, self.following.catalog.tables
+        if not isinstance(view, View) or not new.tables <= tables.keys():
+            return ""
+        digest = Digests().found((view, tuple([(name, tables[name].columns) for name in sorted(new.tables)])))
+        return "" if digest is None else digest.hex()
 
     def _never_null(self, new: InstalledView) -> frozenset[int]:
         """Returns the output columns that are never NULL. The constraints that its plan relies on are watched

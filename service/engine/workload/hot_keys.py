@@ -67,7 +67,8 @@ class HotKeys:
     written or used.
 
     *State*: `_counts`, of the reads of the current engine's keys; `filling`, progress of the latest attempt to fill a
-    list; `filled`, whether this process has filled one, or found none when it began.
+    list; `filled`, whether this process has filled one, or found none when it began; `filling_list`, whether the
+    current session has one that it has not filled yet.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class HotKeys:
         self._counts: dict[LeafKey, float] = {}
         self.filling = FillProgress("*", 0)
         self.filled = True
+        self.filling_list = False
 
     @property
     def _path(self) -> Path:
@@ -113,10 +115,11 @@ class HotKeys:
         self._counts.clear()
         if not self._every_s:
             await asyncio.Event().wait()
+        self.filling_list = True
         keys = await asyncio.to_thread(read_list, self._path)
         while not await self._fill(keys):
             await asyncio.sleep(self._every_s)
-        self.filled = True
+        self.filled, self.filling_list = True, False
         while True:
             await asyncio.sleep(self._every_s)
             engine = self._dispatcher.engine

@@ -45,17 +45,11 @@ class ShardQuestion:
         self.timeline.append(Exact(read, since, state.position, state.server, state.one_by_one))
         return True
 
-    def count_hits(self) -> None:
-        """Count all reads as hits."""
-        for wanted in self.wanted:
-            wanted.view.counters.hits += 1
-            self.reads.touches.note_read(wanted.view.info, wanted.values)
-
     async def first(self, wait_s: float | None, minimum: Minimum | None) -> None:
         """Read the first answers, from the leaf store or the engine. Raises ApiError."""
         position = None if minimum is None else await self.reads.wait_for(minimum, wait_s)
         if not self.bounded and self.look():
-            self.count_hits()
+            self.reads.count_hits(self.wanted)
         else:
             await self.ask(wait_s, position, bounded=self.bounded)
 
@@ -72,7 +66,8 @@ class ShardQuestion:
         """Request the answers from the engine. Raises ApiError."""
         before = self.reads.reader.state()
         if bounded:
-            latest = await self.reads.serve(self.wanted, wait_s, minimum)
+            # At least 0: answers of the session before could not be combined with another shard's.
+            latest = await self.reads.serve(self.wanted, wait_s, minimum or 0)
         else:
             latest = await self.reads.read(self.wanted, wait_s)
         self.latest = latest

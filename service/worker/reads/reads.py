@@ -22,6 +22,7 @@ from service.ground.version import Minimum, version_text
 from service.leaf_store.answer import LeafState, PageWindow, StoredAnswer
 from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
 from service.leaf_store.layout import view_of
+from service.leaf_store.previous import PreviousReader
 from service.leaf_store.read_ahead import NOTHING, Ahead, AtOnce, ReadAhead
 from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
 from service.leaf_store.request import Values, names_of, request_of
@@ -123,6 +124,7 @@ class Reads:
 
     def __init__(self, reader: LeafReader, engine: EngineClient, limits: HttpSettings) -> None:
         self.reader = reader
+        self._previous = PreviousReader(reader.environment)
         self.limits = limits
         self.routes: dict[str, ViewRoute] = {}
         #: By name, over catalog changes: a replaced view continues to count.
@@ -228,8 +230,8 @@ class Reads:
                 except ApiError as error:
                     raise too_old(views, age_ms, error) from None
         if len(wanted) == 1 and wanted[0].view.stale_ms:
-            return await self._read_or_stale(wanted[0], wait_s, minimum or 0)
-        return await self.read(wanted, wait_s, missed=missed)
+            return await self._read_or_stale(wanted[0], wait_s, minimum)
+        return await self.read(wanted, wait_s, missed=missed, as_before=minimum is None)
 
     async def _serve_newer(
         self, lag: OnLag, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None
@@ -244,23 +246,24 @@ class Reads:
         answers = await self.read(wanted, wait_s)
         return replace(answers, at_ms=max(asked_ms, answers.at_ms))
 
-    async def _read_or_stale(self, wanted: WantedRead, wait_s: float | None, minimum: Position) -> Answers:
+    async def _read_or_stale(self, wanted: WantedRead, wait_s: float | None, minimum: Position | None) -> Answers:
         """Return the previous answer of a read that misses, if it is recent, and fill the key in the background."""
         asked = (wanted.view.info.id, wanted.values, wanted.window)
         (found,), _ = self._look([wanted])
-        kept = self._stale.find(asked, minimum, _now_ms() - wanted.view.stale_ms) if found is None else None
+        kept = self._stale.find(asked, minimum or 0, _now_ms() - wanted.view.stale_ms) if found is None else None
         if kept is None:
-            return await self._read_and_keep(wanted, wait_s)
+            return await self._read_and_keep(wanted, wait_s, as_before=minimum is None)
         if asked not in self._refilling:
             self._refilling[asked] = asyncio.get_running_loop().create_task(self._refill(asked, wanted))
         wanted.view.counters.hits += 1
         answer, position, at_ms = kept
         return Answers([answer], position, at_ms, hit=False, source=AnswerSource.STALE)
 
-    async def _read_and_keep(self, wanted: WantedRead, wait_s: float | None) -> Answers:
-        answers = await self.read([wanted], wait_s)
-        asked = (wanted.view.info.id, wanted.values, wanted.window)
-        self._stale.keep(asked, answers.answers[0], answers.position, answers.at_ms)
+    async def _read_and_keep(self, wanted: WantedRead, wait_s: float | None, *, as_before: bool = False) -> Answers:
+        answers = await self.read([wanted], wait_s, as_before=as_before)
+        if answers.source is not AnswerSource.STALE:
+            asked = (wanted.view.info.id, wanted.values, wanted.window)
+            self._stale.keep(asked, answers.answers[0], answers.position, answers.at_ms)
         return answers
 
     async def _refill(self, asked: ReadKey, wanted: WantedRead) -> None:
@@ -271,13 +274,24 @@ class Reads:
         finally:
             del self._refilling[asked]
 
-    async def read(self, wanted: Sequence[WantedRead], wait_s: float | None = None, *, missed: bool = False) -> Answers:
+    async def read(
+        self,
+        wanted: Sequence[WantedRead],
+        wait_s: float | None = None,
+        *,
+        missed: bool = False,
+        as_before: bool = False,
+    ) -> Answers:
         """Return the answers, in order, at one version. `wait_s`: the client's time limit; `missed`: the leaf store
-        was just seen to have none of them. Raises ApiError."""
+        was just seen to have none of them; `as_before`: until the cache is warm, answers of the session before will do.
+        Raises ApiError."""
         found: Sequence[StoredAnswer | None] = [None] * len(wanted)
         state = None
         if not missed:
             found, state = await self._look_ahead(wanted)
+        if as_before and None in found and (before := self._before(wanted)) is not None:
+            self.count_hits(wanted)
+            return before
         note_stored(found)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
@@ -289,6 +303,28 @@ class Reads:
         if state is not None and len(answers) == len(found):
             return Answers(answers, state.position, state.at_ms, hit=True)
         return await self._fill(wanted, found, self._limit_s(wait_s))
+
+    def _before(self, wanted: Sequence[WantedRead]) -> Answers | None:
+        """Return the answers of the session before, if it had all, and they are not too old."""
+        with self.reader.begin() as txn:
+            previous = self._previous.find(txn)
+            if previous is None:
+                return None
+            found = previous.answers(txn, [(w.view.info, w.values, w.window) for w in wanted])
+        if found is None:
+            return None
+        position, at_ms = previous.state.position, previous.state.at_ms
+        age_ms = _now_ms() - at_ms
+        if any(0 < w.view.stale_ms < age_ms for w in wanted):
+            return None
+        lag = what_to_do([w.view for w in wanted], age_ms)
+        return Answers(found, position, at_ms, hit=False, source=AnswerSource.STALE) if lag is OnLag.SERVE else None
+
+    def count_hits(self, wanted: Iterable[WantedRead]) -> None:
+        """Count all reads as hits."""
+        for w in wanted:
+            w.view.counters.hits += 1
+            self.touches.note_read(w.view.info, w.values)
 
     def _limit_s(self, wait_s: float | None) -> float:
         return max(self.limits.read_timeout_s, self._allowed_s(wait_s))

@@ -135,7 +135,7 @@ class ShardedReads:
         if met is None:
             return None
         for part in asking:
-            part.count_hits()
+            part.reads.count_hits(part.wanted)
         self.outcomes["met"] += 1
         answers = _answers(parts, met)
         if (noted := NOTED.get()) is not None:
