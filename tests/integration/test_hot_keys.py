@@ -131,7 +131,7 @@ def test_a_start_is_ready_after_a_while_if_they_cannot_be_filled(database: Datab
         until(lambda: HTTP.get(f"{service.admin}/readyz").json()["engine"])
         assert HTTP.get(f"{service.admin}/readyz").status_code == 503
         until(lambda: HTTP.get(f"{service.admin}/readyz").status_code == 200)
-        assert "the service is ready although hot keys are not filled" in service.log.read_text()
+        assert "the service is ready although its cache is not warm" in service.log.read_text()
         assert covered(service) == 0
         connection.rollback()
         until(lambda: covered(service) == 60)

@@ -55,6 +55,11 @@ class CheckpointStore:
         """The rule by which keys are divided among several engines."""
         return "" if self.engines == 1 else FORMAT
 
+    @property
+    def unread(self) -> bool:
+        """True if there may be a file to restore from: the first session has not got so far."""
+        return self._header is not None if self._looked else self.limit_s > 0 and self.path.exists()
+
     def found(self) -> CheckpointHeader | None:
         """Returns the header of a checkpoint that this program can use; None after it was used or refused."""
         if not self._looked:

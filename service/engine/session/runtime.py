@@ -129,7 +129,7 @@ class Runtime:
             counters=self.counters,
             make_stream=self._source(stream),
             hot_keys=self.hot_keys,
-            checkpoints=_checkpoints(settings, self.shard),
+            checkpoints=self.checkpoints,
         )
         self.dispatcher.on_reach(self._reach)
         self.dispatcher.on_move(self._moved)
@@ -167,7 +167,8 @@ class Runtime:
         self.workload = AppliedWorkload(dispatcher, registry, leaf, self.prewarm, state.directory)
         number = 0 if engines == 1 else self.shard.number
         self.hot_keys = HotKeys(dispatcher, self.prewarm, state.directory, number, engines, state.hot_keys_s)
-        self.warm_up = WarmUp(self.hot_keys, state.warm_timeout_s)
+        self.checkpoints = _checkpoints(self._settings, self.shard)
+        self.warm_up = WarmUp(self.hot_keys, self.checkpoints, state.warm_timeout_s)
         self.audits = Audits(self._settings, leaf, registry, dispatcher, lambda: self.hold, self._reach)
 
     def _make_views(self) -> Installer:

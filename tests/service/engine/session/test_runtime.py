@@ -80,7 +80,7 @@ def test_an_engine_that_fails_is_built_anew(database: Database, tmp_path: Path) 
     asyncio.run(scenario())
 
 
-def test_it_is_not_ready_while_a_checkpoint_is_read(
+def test_it_is_not_ready_until_a_checkpoint_is_read(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runtime(leaf: str) -> Runtime:
@@ -98,22 +98,32 @@ def test_it_is_not_ready_while_a_checkpoint_is_read(
         await first.write_checkpoint()
         await first.close()
 
-    async def restarted(second: Runtime) -> None:
-        restore, begun, goes_on = CheckpointStore.restore, asyncio.Event(), asyncio.Event()
+    def hold(owner: type, name: str) -> tuple[asyncio.Event, asyncio.Event]:
+        """Have a method wait. Returns when it has begun, and what it waits for."""
+        method, begun, goes_on = getattr(owner, name), asyncio.Event(), asyncio.Event()
 
-        async def held(*arguments: Any) -> bool:
+        async def held(*arguments: Any) -> Any:
             begun.set()
             await goes_on.wait()
-            return await restore(*arguments)
+            return await method(*arguments)
 
-        monkeypatch.setattr(CheckpointStore, "restore", held)
+        monkeypatch.setattr(owner, name, held)
+        return begun, goes_on
+
+    async def restarted(second: Runtime) -> None:
+        held = [hold(PostgresStream, "start_at"), hold(CheckpointStore, "restore")]
+
+        def is_ready() -> bool:
+            return second.ready and second.warm_up.over
+
         starting = asyncio.ensure_future(second.start())
-        await asyncio.wait_for(begun.wait(), 20)
-        second.wait_no_longer()
-        assert not second.ready
-        goes_on.set()
+        for begun, goes_on in held:
+            await asyncio.wait_for(begun.wait(), 20)
+            second.wait_no_longer()
+            assert not is_ready()
+            goes_on.set()
         await starting
-        assert second.ready
+        assert is_ready()
         assert second.dispatcher.engine is not None
         assert second.dispatcher.engine.counters["restored_keys"]
         await second.close()
