@@ -244,11 +244,11 @@ class LeafWriter:
 
         self.has_previous = self._written(write) == most
         if not self.has_previous:
-            # It has the last catalog found.
+            # The old one keeps the catalog that it found.
             self._previous = PreviousReader(self._environment)
 
     def doubt(self) -> None:
-        """Note that what is stored may be wrong: it will not be set aside, by no process."""
+        """Note that what is stored may be wrong: no process sets it aside then."""
         self._written(lambda txn: txn.put(DOUBT_KEY, b""))
 
     def _written(self, write: Callable[[LeafTransaction], _T]) -> _T:

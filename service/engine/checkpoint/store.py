@@ -57,7 +57,7 @@ class CheckpointStore:
 
     @property
     def unread(self) -> bool:
-        """True if there may be a file to restore from: the first session has not got so far."""
+        """True if there may be a file from which no session has begun to restore yet."""
         return self._header is not None if self._looked else self.limit_s > 0 and self.path.exists()
 
     def found(self) -> CheckpointHeader | None:
